@@ -1,0 +1,1 @@
+"""Expectation suites as JSON, and the runner that holds shards and versions against them."""

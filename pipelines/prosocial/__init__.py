@@ -1,0 +1,1 @@
+"""ProsocialDialog: unsafe utterances answered along social norms, voted on by three annotators."""

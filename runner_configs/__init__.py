@@ -1,0 +1,1 @@
+"""Option files for the runners: pass one with ``--config``."""

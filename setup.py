@@ -1,0 +1,57 @@
+"""Packaging of remint: what is installed, and which extra each part needs."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+setup(
+    name="remint",
+    version="0.1.0",
+    description="Mint annotated text datasets at scale: ProsocialDialog, MetricInstruct and their kind",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE", "NOTICE"],
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(
+        include=["pipelines*", "transforms*", "expectations*", "runner_configs*"],
+    ),
+    package_data={
+        "pipelines.prosocial": ["*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
+        "transforms.llm.embedded": ["*.txt"],
+        "transforms.publishing": ["templates/*"],
+        "expectations": ["*.json"],
+        "runner_configs": ["*.yaml"],
+    },
+    install_requires=[
+        "apache-beam>=2.77,<2.78",
+        "pyarrow>=24,<26",  # Beam 2.77 refuses 26, datasets 5 wants 24
+        "polars>=2.1,<3",
+        "datasets>=5,<6",
+        "openai[aiohttp]>=3.57,<4",
+        "tenacity>=9,<10",
+        "great-expectations>=1.24,<1.25",
+        "pydantic>=2.10,<3",
+        "jinja2>=3.1,<4",
+        "pyyaml>=6,<7",
+        "krippendorff>=0.8,<1",
+    ],
+    extras_require={
+        # The model that serves when no endpoint is given: llama.cpp's server; its weights come apart.
+        "embedded": ["xllamacpp>=0.2"],
+        # Tests, linters, type checks, and the peers the benchmarks run beside remint.
+        "dev": [
+            "pytest>=8",
+            "pytest-timeout>=2",
+            "hypothesis>=6",
+            "ruff>=0.17,<0.18",
+            "mypy>=2.4,<3",
+            "types-PyYAML",
+            "psutil>=6",
+        ],
+        # Seeds, cache and output on object stores, and the Dataflow runner.
+        "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
+        "s3": ["boto3>=1.35", "s3fs"],
+    },
+    entry_points={"console_scripts": ["remint = pipelines.cli:main"]},
+)

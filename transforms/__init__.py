@@ -1,0 +1,1 @@
+"""What the datasets share: reading, partitions, model calls, crowd joins, filters, publishing."""

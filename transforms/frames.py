@@ -1,0 +1,47 @@
+"""Frames between stages: Polars tables that travel through Beam as Arrow IPC streams.
+
+A frame is at most ``MAX_FRAME_BYTES`` large, so that a partition travels as several elements and no
+runner has to move one huge value (Flink, Prism and the FnApiRunner were all measured with such
+frames; see ARCHITECTURE.md).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+
+import polars as pl
+
+MAX_FRAME_BYTES = 8 * 1024 * 1024
+
+Schema = Mapping[str, pl.DataType | type[pl.DataType]]
+
+
+def to_ipc(frame: pl.DataFrame) -> bytes:
+    """Return ``frame`` as one lz4-compressed Arrow IPC stream."""
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc_stream(buffer, compression="lz4")
+    return buffer.getvalue()
+
+
+def from_ipc(data: bytes) -> pl.DataFrame:
+    """Return the frame that ``to_ipc`` wrote."""
+    return pl.read_ipc_stream(io.BytesIO(data))
+
+
+def split_frame(frame: pl.DataFrame, max_bytes: int = MAX_FRAME_BYTES) -> Iterator[pl.DataFrame]:
+    """Yield ``frame`` in row slices that hold about ``max_bytes`` each; nothing for no rows."""
+    if frame.height == 0:
+        return
+    slices = max(1, -(-int(frame.estimated_size()) // max_bytes))
+    rows = -(-frame.height // slices)
+    for start in range(0, frame.height, rows):
+        yield frame.slice(start, rows)
+
+
+def concat(frames: Iterable[pl.DataFrame], schema: Schema) -> pl.DataFrame:
+    """Return the frames one below the other, with ``schema`` even where there is no frame."""
+    parts = list(frames)
+    if not parts:
+        return pl.DataFrame(schema=dict(schema))
+    return pl.concat(parts, how="vertical").select(list(schema))
