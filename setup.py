@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 setup(
     name="remint",
     version="0.1.0",
-    description="Mint annotated text datasets at scale: ProsocialDialog, MetricInstruct and their kind",
+    description="Mint annotated text datasets at scale, and trust them",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
@@ -37,7 +37,7 @@ setup(
         "krippendorff>=0.8,<1",
     ],
     extras_require={
-        # The model that serves when no endpoint is given: llama.cpp's server; its weights come apart.
+        # The model that serves when no endpoint is given; its weights come apart.
         "embedded": ["xllamacpp>=0.2"],
         # Tests, linters, type checks, and the peers the benchmarks run beside remint.
         "dev": [

@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
+import pyarrow as pa
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 
@@ -45,3 +46,10 @@ def concat(frames: Iterable[pl.DataFrame], schema: Schema) -> pl.DataFrame:
     if not parts:
         return pl.DataFrame(schema=dict(schema))
     return pl.concat(parts, how="vertical").select(list(schema))
+
+
+def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:
+    """Return the Polars schema of a pyarrow ``schema``, in the same column order."""
+    frame = pl.from_arrow(schema.empty_table())
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
+    return dict(frame.schema)
