@@ -1,0 +1,1 @@
+"""Model calls: prompts, requests, the client, the cache of raw responses, and the engine."""

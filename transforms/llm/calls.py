@@ -1,0 +1,78 @@
+"""What a model call is to those who make one: the classes it can end in, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from transforms.llm.prompts import Prompt
+
+
+class CallClass(str, Enum):
+    """The class every call ends in; nothing is ever an empty string or an error text in a column."""
+
+    OK = "ok"
+    REFUSED = "refused"  # the message's refusal field is set
+    CONTENT_FILTER = "content_filter"  # the endpoint's filter stopped question or answer
+    TRUNCATED = "truncated"  # cut by max_tokens, also after the one larger retry
+    BAD_JSON = "bad_json"  # finished, yet no JSON object could be read
+    SCHEMA = "schema"  # JSON that does not fit the prompt's schema
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    SERVER = "server"  # 5xx, cut connections, an answer without choices
+    AUTH = "auth"
+    BUDGET = "budget"
+    REQUEST = "request"  # 4xx: the endpoint refuses this request (context too long, bad parameter)
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same call may do better on another run: the dialogue is not to be cut."""
+        return self in _TRANSIENT
+
+
+_TRANSIENT = frozenset(
+    {
+        CallClass.RATE_LIMITED,
+        CallClass.TIMEOUT,
+        CallClass.SERVER,
+        CallClass.AUTH,
+        CallClass.BUDGET,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one call ended.
+
+    ``data`` is the parsed JSON object, present exactly when ``call_class`` is OK. ``request`` is
+    the hash under which the raw response is cached, ``detail`` says what was wrong (never with
+    text of the dataset or a key), ``attempts`` counts the requests sent (0 for a cache hit).
+    """
+
+    call_class: CallClass
+    request: str
+    data: Mapping[str, Any] | None = None
+    detail: str | None = None
+    attempts: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether ``data`` is there."""
+        return self.call_class is CallClass.OK
+
+
+class Caller(Protocol):
+    """Makes calls for one key; dependent calls of a key are awaited one after the other."""
+
+    async def __call__(
+        self, prompt: Prompt, variables: Mapping[str, Any], *, sample: int = 0
+    ) -> Answer:
+        """Return the answer to ``prompt`` filled with ``variables``; never raises for a bad one.
+
+        ``sample`` tells apart independent answers to the same request (three votes, say).
+        """
+        ...  # pragma: no cover - protocol
