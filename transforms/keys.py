@@ -19,7 +19,8 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 def normalise_text(text: str) -> str:
     """Return ``text`` as keys see it: NFKC, case-folded, white space runs as one blank."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    # Case folding can undo the normal form, so it is restored: normalising twice changes nothing.
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _WHITE_SPACE.sub(" ", folded).strip()
 
 

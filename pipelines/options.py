@@ -1,0 +1,250 @@
+"""Options every dataset's pipeline has, and how they are parsed into one typed, checked object.
+
+A value comes from the command line, else from ``--config FILE.yaml``, else from its default. What
+remint does not know is handed to Beam; what Beam does not know either stops the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from transforms.errors import OptionError
+
+DEFAULT_PARTITIONS = 16
+DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-0.5b-instruct"
+
+
+class RunOptions(BaseModel):
+    """Options that all datasets share. ``beam`` holds the flags that are Beam's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    output: str = Field(min_length=1)
+    limit: int | None = Field(default=None, ge=1)
+    partitions: int | None = Field(default=None, ge=1, le=4096)
+
+    model: str | None = None
+    base_url: str | None = None
+    structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    concurrency: int = Field(default=64, ge=1, le=4096)
+    timeout: float = Field(default=120.0, gt=0, le=3600)
+    retries: int = Field(default=5, ge=0, le=100)
+    embedded_model: str = DEFAULT_EMBEDDED_MODEL
+    embedded_weights: str | None = None
+
+    beam: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_endpoint(self) -> RunOptions:
+        if self.base_url and not self.model:
+            raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError("--base-url must begin with http:// or https://")
+        if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
+            raise ValueError(
+                "--model without --base-url calls api.openai.com and needs OPENAI_API_KEY in the "
+                "environment; set it, name another endpoint with --base-url, or leave --model "
+                "out to use the embedded model"
+            )
+        return self
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the embedded model serves, because no endpoint is given."""
+        return self.model is None
+
+
+OptionsT = TypeVar("OptionsT", bound=RunOptions)
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser that raises ``OptionError`` where argparse would print usage and end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found wrong."""
+        raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def new_parser(program: str, description: str) -> OptionParser:
+    """Return a parser with the shared options; each dataset adds its own.
+
+    Defaults live in the typed options alone: an absent flag leaves no attribute behind, so that a
+    configuration file can supply it.
+    """
+    parser = OptionParser(
+        prog=program,
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        epilog="Any other option is Apache Beam's own (--runner, --project, ...).",
+    )
+    run = parser.add_argument_group("run")
+    run.add_argument("--output", metavar="DIR", help="where datasets live, one folder each")
+    run.add_argument("--config", metavar="FILE", help="YAML file of options; flags win over it")
+    run.add_argument(
+        "--limit", metavar="N", help="so many seeds, chosen by key: the same ones each time"
+    )
+    run.add_argument(
+        "--partitions",
+        metavar="P",
+        help=f"partitions of a new dataset (default {DEFAULT_PARTITIONS}); fixed from then on",
+    )
+    model = parser.add_argument_group("model")
+    model.add_argument("--model", metavar="NAME", help="model to call; none: the embedded model")
+    model.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="any OpenAI-compatible endpoint (also OPENAI_BASE_URL; the key: OPENAI_API_KEY)",
+    )
+    model.add_argument(
+        "--structured",
+        metavar="MODE",
+        help="how JSON is asked for: json_schema (default), json_object, or none",
+    )
+    model.add_argument("--concurrency", metavar="N", help="calls in flight a process (default 64)")
+    model.add_argument("--timeout", metavar="SECONDS", help="time for one call (default 120)")
+    model.add_argument("--retries", metavar="N", help="repeats of a failed call (default 5)")
+    model.add_argument(
+        "--embedded-model",
+        metavar="NAME",
+        help=f"which embedded model serves (default {DEFAULT_EMBEDDED_MODEL})",
+    )
+    model.add_argument(
+        "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"
+    )
+    return parser
+
+
+def parse(
+    parser: argparse.ArgumentParser, options_class: type[OptionsT], argv: Sequence[str]
+) -> OptionsT:
+    """Return the options that ``argv``, its configuration file and the environment make.
+
+    Raises:
+        OptionError: an option that neither remint nor Beam knows, or a value that can't be used.
+    """
+    known, rest = parser.parse_known_args(list(argv))
+    flags = vars(known)
+    config, beam_config = _read_config(flags.pop("config", None), options_class)
+    beam = (*beam_config, *rest)
+    _check_beam_flags(beam)
+    values: dict[str, Any] = {**config, **flags, "beam": beam}
+    if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
+        values["base_url"] = os.environ["OPENAI_BASE_URL"]
+    try:
+        return options_class(**values)
+    except ValidationError as error:
+        raise OptionError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    """Return pydantic's findings in the words of the command line."""
+    lines = []
+    for finding in error.errors():
+        place = ".".join(str(part) for part in finding["loc"])
+        option = f"--{place.replace('_', '-')}: " if place else ""
+        if finding["type"] == "missing":
+            lines.append(f"{option}is needed")
+        else:
+            lines.append(option + finding["msg"].removeprefix("Value error, "))
+    return "; ".join(lines)
+
+
+def _read_config(
+    path: str | None, options_class: type[RunOptions]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a configuration file's own options, and the Beam flags that the rest stands for."""
+    if path is None:
+        return {}, ()
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"--config {path}: can't be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise OptionError(f"--config {path}: is not YAML") from None
+    if content is None:
+        content = {}
+    if not isinstance(content, Mapping):
+        raise OptionError(f"--config {path}: must be a mapping of options to values")
+    own: dict[str, Any] = {}
+    beam: list[str] = []
+    for name, value in content.items():
+        field = str(name).replace("-", "_")
+        if field in options_class.model_fields and field != "beam":
+            own[field] = value
+        else:
+            beam.extend(_beam_flags(field, value))
+    return own, tuple(beam)
+
+
+def _beam_flags(name: str, value: Any) -> list[str]:
+    """Return one entry of a configuration file as Beam flags; false means: leave it out."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [f"--{name}"]
+    if isinstance(value, list):
+        return [f"--{name}={item}" for item in value]
+    return [f"--{name}={value}"]
+
+
+def _check_beam_flags(flags: Sequence[str]) -> None:
+    """Refuse flags that Beam does not know, and those that are known to lose data."""
+    if not flags:
+        return
+    from apache_beam.options import pipeline_options as beam_options
+
+    class BeamParser(beam_options._BeamArgumentParser):  # type: ignore[misc]
+        """Beam's own parser, which raises where argparse would end the process."""
+
+        def error(self, message: str) -> NoReturn:
+            """Raise what argparse found wrong."""
+            raise OptionError(f"Apache Beam's options: {message}")
+
+    option_parser = BeamParser(allow_abbrev=False, add_help=False)
+    for options_class in dict.fromkeys(beam_options.PipelineOptions.__subclasses__()):
+        options_class._add_argparse_args(option_parser)
+    known, unknown = option_parser.parse_known_args(list(flags))
+    if unknown:
+        raise OptionError(
+            f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
+            "(see --help; spelled-out names only)"
+        )
+    if known.direct_running_mode == "multi_threading":
+        raise OptionError(
+            "--direct_running_mode=multi_threading loses rows in silence in Apache Beam 2.77; "
+            "use in_memory (the default) or multi_processing"
+        )
+    experiments = known.experiments or []
+    if any(str(item).startswith("data_buffer_time_limit_ms") for item in experiments):
+        raise OptionError(
+            "--experiments=data_buffer_time_limit_ms uses the stream that loses rows in Apache "
+            "Beam 2.77; leave it out"
+        )
+
+
+def beam_arguments(flags: Sequence[str]) -> list[str]:
+    """Return Beam's flags with our default runner, and DirectRunner mapped to it.
+
+    Beam's DirectRunner first tries to download another runner and sends some transforms to a slow
+    one; FnApiRunner is the one that was measured (ARCHITECTURE.md).
+    """
+    arguments = []
+    named = False
+    items = iter(flags)
+    for flag in items:
+        name, _, value = flag.partition("=")
+        if name == "--runner":
+            named = True
+            runner = value or next(items, "")
+            arguments.append(f"--runner={'FnApiRunner' if runner == 'DirectRunner' else runner}")
+        else:
+            arguments.append(flag)
+    return arguments if named else [*arguments, "--runner=FnApiRunner"]
