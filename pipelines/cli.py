@@ -1,0 +1,75 @@
+"""The command ``remint``: one subcommand per dataset, and those that look at what was published."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+from transforms.errors import RemintError
+
+#: Subcommands and the modules that hold their ``run(arguments) -> exit code``. A module is imported
+#: only when its command is called: Beam alone takes two seconds.
+COMMANDS = {
+    "prosocial": "pipelines.prosocial.command",
+    "versions": "pipelines.inspection.versions_command",
+    "validate": "pipelines.inspection.validate_command",
+}
+
+USAGE = """usage: remint COMMAND ...
+
+commands:
+  prosocial   from seed texts to a published ProsocialDialog version
+  versions    list the versions below an output directory
+  validate    check a published version: its files, their hashes, its expectation suites
+
+remint COMMAND --help tells a command's options.
+"""
+
+EXIT_UNUSABLE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv`` (the process's own arguments by default) names.
+
+    Returns:
+        0 when done, 1 when something was found wrong with the data, 2 when an option, a file or an
+        endpoint can't be used.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        print(USAGE, end="")
+        return 0 if arguments else EXIT_UNUSABLE
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"remint: unknown command {name!r}\n\n{USAGE}", end="", file=sys.stderr)
+        return EXIT_UNUSABLE
+    set_up_logging()
+    try:
+        return int(importlib.import_module(COMMANDS[name]).run(rest))
+    except RemintError as error:
+        print(f"remint {name}: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    except KeyboardInterrupt:
+        print(f"remint {name}: stopped; run it again to carry on", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def set_up_logging() -> None:
+    """Send remint's own lines to standard error, and of other packages' only what matters."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.addFilter(_is_worth_a_line)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("remint").setLevel(logging.INFO)
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Drop Beam's remark, made at every import, that its Google Cloud extra is not installed."""
+    return not str(record.msg).startswith("apitools not found")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
