@@ -17,10 +17,9 @@ setup(
         include=["pipelines*", "transforms*", "expectations*", "runner_configs*"],
     ),
     package_data={
-        "pipelines.prosocial": ["*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
+        "pipelines.prosocial": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
         "transforms.llm.embedded": ["*.txt"],
-        "transforms.publishing": ["templates/*"],
-        "expectations": ["*.json"],
+        "expectations": ["*.json", "*.j2"],
         "runner_configs": ["*.yaml"],
     },
     install_requires=[

@@ -6,10 +6,12 @@ seed files, responses, annotations -> CoGroupByKey -> select (-> limit) -> join 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
+import polars as pl
 
 from pipelines.prosocial.configurations import (
     Authorship,
@@ -55,6 +57,9 @@ from transforms.publishing.versions import Version
 
 #: Frames of a finished partition that configurations are made of.
 PUBLISHED_FRAMES = ("utterances", "votes", "rejected", "dead", "waiting")
+
+
+Read = Callable[[Any], Iterator[tuple[str, pl.DataFrame]]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
 def _read(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
     responses: list[tuple[str, Unit]] = [(path, "response") for path in plan.responses]
     annotations: list[tuple[str, Unit]] = [(path, "annotation") for path in plan.annotations]
-    groups = {
+    groups: dict[str, tuple[Sequence[Any], Read]] = {
         "seeds": (plan.seeds, read_seeds),
         "responses": (responses, read_crowd),
         "annotations": (annotations, read_crowd),

@@ -10,8 +10,26 @@ from pipelines.prosocial.statistics import summarise
 from transforms.publishing.publication import Publication, Run, Tables
 
 DATASET = "prosocial"
-#: Stages of the ledger, in the order of the work.
-STAGES = ("rows", "responses", "annotations", "input_rows", "seeds", "dialogues", "turns")
+#: Stages of the ledger. The first five follow rows, dialogues and turns from end to end of a run:
+#: they go in where files are read, dialogues begun and turns assembled, and come out where
+#: everything is written. The others are single steps between.
+STAGES = (
+    "input_rows",
+    "responses",
+    "annotations",
+    "dialogues",
+    "turns",
+    "read.responses",
+    "read.annotations",
+    "select",
+    "crowd.responses",
+    "crowd.annotations",
+    "assembly",
+    "filters.dialogues",
+    "filters.turns",
+    "duplicates.dialogues",
+    "duplicates.turns",
+)
 
 METADATA: Mapping[str, Any] = {
     "pretty_name": "ProsocialDialog, minted by remint",

@@ -6,7 +6,6 @@ that says why; the next run removes it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -37,8 +36,6 @@ LEDGER_NAME = "ledger.json"
 STATISTICS_NAME = "statistics.json"
 #: How many reasons a message names; all of them stand in the version's validation files.
 MAX_REASONS = 10
-
-_log = logging.getLogger("remint.publishing")
 
 
 class Status(str, Enum):
@@ -90,6 +87,7 @@ def publish(
     verdicts: Sequence[Verdict],
     counts: pl.DataFrame,
     statistics: pl.DataFrame,
+    funnel: pl.DataFrame,
 ) -> PublishResult:
     """Publish the claimed ``version``, or say why it can't be.
 
@@ -103,10 +101,11 @@ def publish(
         verdicts: the verdict of each shard's suite; a shard without one is not published.
         counts: the ledger's counts, see ``transforms.ledger.COUNTS``.
         statistics: the dataset's statistics of all partitions.
+        funnel: what the filters saw, see ``transforms.filters.FUNNEL``; it goes into the ledger.
     """
     if version.complete:
         return _published(version, read_manifest(version.path))
-    ledger = build_ledger(counts, publication.stages)
+    ledger = {**build_ledger(counts, publication.stages), "filters": funnel.to_dicts()}
     files = {LEDGER_NAME: storage.json_bytes(ledger)}
     try:
         close_ledger(ledger)
@@ -123,7 +122,12 @@ def publish(
     if failures:
         return _refuse(version, Status.INVALID, failures, files)
     if not rows:
-        return _refuse(version, Status.INCOMPLETE, ["nothing is complete yet"], files)
+        return _refuse(
+            version,
+            Status.INCOMPLETE,
+            ["nothing is complete yet; waiting/, rejected/ and dead/ say what each input lacks"],
+            files,
+        )
     tables = publication.summarise(statistics)
     files[STATISTICS_NAME] = storage.json_bytes(dict(tables))
     summed = version_tables(tables, shards, ledger)
@@ -216,7 +220,6 @@ def _refuse(
     shown = "; ".join(reasons[:MAX_REASONS])
     more = f"; and {len(reasons) - MAX_REASONS} more" if len(reasons) > MAX_REASONS else ""
     message = f"no version was published: {shown}{more} (what was written is in {version.path})"
-    _log.warning("%s", message)
     refusal = {"status": status.value, "message": message, "reasons": list(reasons)}
     _write(version, {**files, REFUSED_NAME: storage.json_bytes(refusal)})
     return PublishResult(status, version.number, version.path, message)

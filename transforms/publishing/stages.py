@@ -150,4 +150,5 @@ class Publish(beam.DoFn):  # type: ignore[misc]
             [verdict for partition in written for verdict in partition.verdicts],
             pl.concat([from_ipc(partition.counts) for partition in written]),
             pl.concat([from_ipc(partition.statistics) for partition in written]),
+            sum_funnels([from_ipc(partition.funnel) for partition in written]),
         )
