@@ -16,9 +16,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transforms.errors import OptionError
+from transforms.llm.embedded.server import DEFAULT_MODEL
 
 DEFAULT_PARTITIONS = 16
-DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-0.5b-instruct"
 
 
 class RunOptions(BaseModel):
@@ -36,7 +36,7 @@ class RunOptions(BaseModel):
     concurrency: int = Field(default=64, ge=1, le=4096)
     timeout: float = Field(default=120.0, gt=0, le=3600)
     retries: int = Field(default=5, ge=0, le=100)
-    embedded_model: str = DEFAULT_EMBEDDED_MODEL
+    embedded_model: str = DEFAULT_MODEL
     embedded_weights: str | None = None
 
     beam: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def new_parser(program: str, description: str) -> OptionParser:
     model.add_argument(
         "--embedded-model",
         metavar="NAME",
-        help=f"which embedded model serves (default {DEFAULT_EMBEDDED_MODEL})",
+        help=f"which embedded model serves (default {DEFAULT_MODEL})",
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.options import RunOptions, beam_arguments
 from transforms.ledger import render_funnel
+from transforms.llm.embedded.server import EmbeddedModel
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
@@ -43,8 +44,6 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
     """
     cache = storage.join(dataset, "cache")
     if options.embedded:
-        from transforms.llm.embedded.server import EmbeddedModel
-
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield EngineSettings(
                 base_url=served.base_url,
@@ -54,6 +53,7 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
                 concurrency=min(options.concurrency, served.slots),
                 timeout=max(options.timeout, served.timeout),
                 retries=options.retries,
+                extra_body=served.extra_body,
             )
         return
     settings = EngineSettings(

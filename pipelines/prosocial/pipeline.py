@@ -40,16 +40,15 @@ from pipelines.prosocial.statistics import partition_statistics
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
+    PARTITION,
     Frames,
-    Packed,
     Piece,
     ReadToPartitions,
     gather,
     gather_group,
-    pack,
+    register_frame_coder,
     scatter,
     to_pieces,
-    unpack,
 )
 from transforms.publishing.publication import Run
 from transforms.publishing.stages import Publish, Publishable, WriteShards
@@ -81,15 +80,15 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    selected = _read(pipeline, plan) | "Select seeds" >> beam.Map(
-        on_partition(select_seeds, plan.split_salt)
+    register_frame_coder()
+    select = beam.Map(on_partition(select_seeds, plan.split_salt)).with_output_types(PARTITION)
+    number = beam.Map(lambda element: (element[0], element)).with_output_types(
+        tuple[int, PARTITION]
     )
+    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
+    selected = _read(pipeline, plan) | "Select seeds" >> select
     joined = _within_limit(selected, plan.limit)
-    assembled = (
-        joined
-        | "Number partitions" >> beam.Map(lambda element: (element[0], element))
-        | "Draft dialogues" >> beam.ParDo(CallPartitions(plan.engine, plan.drafting))
-    )
+    assembled = joined | "Number partitions" >> number | "Draft dialogues" >> draft
     finished = _without_duplicates(assembled, plan.partitions)
     counts = (
         finished
@@ -126,29 +125,26 @@ def _read(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
             for name, (inputs, read) in groups.items()
         }
         | "By partition" >> beam.CoGroupByKey()
-        | "Gather frames" >> beam.Map(gather_group)
+        | "Gather frames" >> beam.Map(gather_group).with_output_types(PARTITION)
     )
 
 
 def _within_limit(selected: beam.PCollection, limit: int | None) -> beam.PCollection:
     """Join the crowd to the seeds; with a limit, to those with the smallest keys of all."""
     if limit is None:
-        return selected | "Join crowd" >> beam.Map(on_partition(join_crowd, None))
+        join = beam.Map(on_partition(join_crowd, None)).with_output_types(PARTITION)
+        return selected | "Join crowd" >> join
     last_key = (
         selected
         | "Keys of seeds" >> beam.Map(lambda element: element[1]["seeds"].select("key"))
         | "All keys" >> beam.combiners.ToList()
         | "Last key within the limit" >> beam.Map(smallest_keys, limit)
     )
-    return (
-        selected
-        | "Pack selected" >> beam.MapTuple(lambda number, frames: (number, pack(frames)))
-        | "Join crowd within the limit"
-        >> beam.Map(
-            lambda element, last_key: (element[0], join_crowd(unpack(element[1]), last_key)),
-            beam.pvalue.AsSingleton(last_key),
-        )
+    join = beam.MapTuple(
+        lambda number, frames, last_key: (number, join_crowd(frames, last_key)),
+        beam.pvalue.AsSingleton(last_key),
     )
+    return selected | "Join crowd within the limit" >> join.with_output_types(PARTITION)
 
 
 def _without_duplicates(assembled: beam.PCollection, partitions: int) -> beam.PCollection:
@@ -162,9 +158,8 @@ def _without_duplicates(assembled: beam.PCollection, partitions: int) -> beam.PC
     return (
         {"dialogues": assembled | "In pieces" >> beam.FlatMapTuple(_pieces), "losers": losers}
         | "Dialogues and duplicates" >> beam.CoGroupByKey()
-        | "Gather dialogues" >> beam.Map(gather_group)
-        | "Finish" >> beam.Map(on_partition(finish_partition))
-        | "Pack finished" >> beam.MapTuple(lambda number, frames: (number, pack(frames)))
+        | "Gather dialogues" >> beam.Map(gather_group).with_output_types(PARTITION)
+        | "Finish" >> beam.Map(on_partition(finish_partition)).with_output_types(PARTITION)
     )
 
 
@@ -182,8 +177,8 @@ def _pieces(number: int, frames: Frames) -> Iterator[tuple[int, Piece]]:
     return to_pieces(number, {name: frames[name] for name in frames if name != "hashes"})
 
 
-def _count_dialogues(number: int, packed: Packed) -> list[DialogueCount]:
-    return dialogue_counts(number, named(unpack(packed), "turns"))
+def _count_dialogues(number: int, frames: Frames) -> list[DialogueCount]:
+    return dialogue_counts(number, named(frames, "turns"))
 
 
 @dataclass(frozen=True)
@@ -192,15 +187,14 @@ class PublishableRows:
 
     authorship: Authorship
 
-    def __call__(self, number: int, packed: Packed, counts: Sequence[DialogueCount]) -> Publishable:
+    def __call__(self, number: int, frames: Frames, counts: Sequence[DialogueCount]) -> Publishable:
         """Return the rows of each configuration of partition ``number``, counts and statistics.
 
         Args:
             number: the partition.
-            packed: its finished frames.
+            frames: its finished frames.
             counts: the dialogues of every partition and split.
         """
-        frames = unpack(packed)
         turns = with_dialogue_ids(named(frames, "turns"), offsets_of(number, counts))
         rows = configurations(
             turns, {name: named(frames, name) for name in PUBLISHED_FRAMES}, self.authorship

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transforms.frames import MAX_FRAME_BYTES, split_frame
 from transforms.keys import content_key, fraction_of, normalise_text, partition_of
-from transforms.partitions import gather, pack, scatter, to_pieces, unpack
+from transforms.partitions import FrameCoder, gather, scatter, to_pieces
 
 
 def keyed(texts: list[str]) -> pl.DataFrame:
@@ -60,11 +60,13 @@ def test_a_large_frame_travels_in_pieces_of_at_most_eight_megabytes() -> None:
     assert pl.concat(parts).equals(frame)
 
 
-def test_packing_keeps_order_and_drops_empty_frames() -> None:
-    frame = keyed(["b", "a", "c"])
-    packed = pack({"rows": frame, "none": frame.clear()})
-    assert set(packed) == {"rows"}
-    assert unpack(packed)["rows"].equals(frame)
+@given(st.lists(st.text(st.characters(codec="utf-8"))))
+def test_frames_travel_between_steps_as_they_are(texts: list[str]) -> None:
+    frame = keyed(texts)
+    coder = FrameCoder()
+    arrived = coder.decode(coder.encode(frame))
+    assert arrived.equals(frame)
+    assert arrived.schema == frame.schema
 
 
 @given(st.text(st.characters(codec="utf-8")))

@@ -50,6 +50,20 @@ def _no_constant(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_scan = _DECODER.scan_once
+
+
+def _parsed(text: str) -> Any:
+    """Return the JSON value that ``text`` is, like the decoder, but without its detours.
+
+    Raises:
+        ValueError: ``text`` is no JSON.
+    """
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        return _DECODER.decode(text)  # white space comes first, or it is no JSON
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 def classify(status: int, body: str, validate: Validator) -> Verdict:
@@ -58,7 +72,7 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
     ``validate`` checks the answer against the prompt's schema.
     """
     try:
-        reply = _DECODER.decode(body)
+        reply = _parsed(body)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
@@ -74,8 +88,8 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return Verdict(CallClass.SERVER, detail="a reply without choices")
     sent, received = _tokens(reply.get("usage"))
-    verdict = _choice(choices[0], validate)
-    return verdict._replace(prompt_tokens=sent, completion_tokens=received)
+    call_class, data, detail, *_ = _choice(choices[0], validate)
+    return Verdict(call_class, data, detail, sent, received)
 
 
 def _failure(status: int, error: object) -> Verdict:
@@ -136,7 +150,7 @@ def _object(content: str, *, repair: bool) -> dict[str, Any] | None:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        data = _DECODER.decode(text)
+        data = _parsed(text)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and _encodable(text, data) else None

@@ -104,7 +104,7 @@ class PartitionCache:
         if line is None:
             return None
         try:
-            record = json.loads(line)
+            record = json.loads(str(line, "utf-8", "surrogatepass"))
             return int(record["status"]), str(record["body"])
         except (ValueError, KeyError):
             self.faults.torn += 1
