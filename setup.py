@@ -37,7 +37,7 @@ setup(
     ],
     extras_require={
         # The model that serves when no endpoint is given; its weights come apart.
-        "embedded": ["xllamacpp>=0.2"],
+        "embedded": ["xllamacpp>=2026.10", "filelock>=3"],
         # Tests, linters, type checks, and the peers the benchmarks run beside remint.
         "dev": [
             "pytest>=8",

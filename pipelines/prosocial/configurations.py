@@ -21,11 +21,21 @@ _HASH_LENGTH = 16
 
 @dataclass(frozen=True)
 class Authorship:
-    """What provenance says beside the rows: the model, its prompts, and how ids are hashed."""
+    """What provenance says beside the rows.
+
+    ``extra_body`` is what the endpoint is told beside a prompt's own sampling parameters (JSON, see
+    ``EngineSettings``); ``annotator_salt`` is what annotators' ids are hashed with.
+    """
 
     model: str
     prompts: Mapping[str, Prompt]
     annotator_salt: str
+    extra_body: str = "{}"
+
+    def sampling(self, prompt: Prompt) -> str:
+        """Return all parameters that ``prompt`` is sampled with, as JSON."""
+        parameters = {**prompt.sampling.parameters(), **json.loads(self.extra_body)}
+        return json.dumps(parameters, sort_keys=True)
 
 
 def dialogue_counts(partition: int, turns: pl.DataFrame) -> list[DialogueCount]:
@@ -78,7 +88,7 @@ def _provenance(
 ) -> pl.DataFrame:
     prompts = pl.DataFrame(
         [
-            (prompt.id, prompt.hash, json.dumps(prompt.sampling.parameters(), sort_keys=True))
+            (prompt.id, prompt.hash, authorship.sampling(prompt))
             for prompt in authorship.prompts.values()
         ],
         schema={"prompt": pl.String, "prompt_hash": pl.String, "sampling": pl.String},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import polars as pl
@@ -53,7 +54,9 @@ def test_ids_are_contiguous_over_partitions(dialogues: list[tuple[int, str]]) ->
 
 @pytest.fixture
 def authorship() -> Authorship:
-    return Authorship("a-model", load_prompts(PROMPTS), annotator_salt="pepper")
+    return Authorship(
+        "a-model", load_prompts(PROMPTS), annotator_salt="pepper", extra_body='{"min_p": 0.5}'
+    )
 
 
 def published(make_turns: MakeTurns, authorship: Authorship) -> dict[str, pl.DataFrame]:
@@ -98,7 +101,7 @@ def test_provenance_names_model_prompt_and_sampling_of_what_was_drafted(
     prompt = authorship.prompts["utterance"]
     assert (drafted["model"], drafted["prompt_id"]) == ("a-model", prompt.id)
     assert drafted["prompt_hash"] == prompt.hash
-    assert '"temperature"' in drafted["sampling"]
+    assert json.loads(drafted["sampling"]) == {**prompt.sampling.parameters(), "min_p": 0.5}
     assert (edited["model"], edited["edited"], edited["raw_text"]) == ("a-model", True, "Why?")
     assert (seed["model"], seed["prompt_id"], seed["sampling"]) == (None, None, None)
 
