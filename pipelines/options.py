@@ -13,12 +13,21 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from transforms.errors import OptionError
-from transforms.llm.embedded.server import DEFAULT_MODEL
+from transforms.llm.embedded.weights import WEIGHTS
 
 DEFAULT_PARTITIONS = 16
+#: The smallest model whose drafts a reader takes for drafts.
+DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
 
 class RunOptions(BaseModel):
@@ -36,7 +45,7 @@ class RunOptions(BaseModel):
     concurrency: int = Field(default=64, ge=1, le=4096)
     timeout: float = Field(default=120.0, gt=0, le=3600)
     retries: int = Field(default=5, ge=0, le=100)
-    embedded_model: str = DEFAULT_MODEL
+    embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
 
     beam: tuple[str, ...] = ()
@@ -54,6 +63,13 @@ class RunOptions(BaseModel):
                 "out to use the embedded model"
             )
         return self
+
+    @field_validator("embedded_model")
+    @classmethod
+    def _known_weights(cls, value: str) -> str:
+        if value not in WEIGHTS:
+            raise ValueError(f"there are {', '.join(sorted(WEIGHTS))}")
+        return value
 
     @property
     def embedded(self) -> bool:
@@ -114,7 +130,7 @@ def new_parser(program: str, description: str) -> OptionParser:
     model.add_argument(
         "--embedded-model",
         metavar="NAME",
-        help=f"which embedded model serves (default {DEFAULT_MODEL})",
+        help=f"which embedded model serves (default {DEFAULT_EMBEDDED_MODEL})",
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"

@@ -69,6 +69,7 @@ def test_flags_win_over_the_configuration_file(tmp_path: Path) -> None:
         ((*SEEDS, "--experiments=data_buffer_time_limit_ms=9"), "loses rows"),
         ((*SEEDS, "--config", "/nowhere/run.yaml"), "can't be read"),
         ((*SEEDS, "--limit"), "expected one argument"),
+        ((*SEEDS, "--embedded-model", "gpt-9"), "--embedded-model: there are qwen2.5-coder-0.5b"),
     ],
 )
 def test_what_cannot_be_used_is_refused(argv: tuple[str, ...], message: str) -> None:
