@@ -202,6 +202,17 @@ def test_a_limit_takes_the_smallest_keys_and_leaves_the_others_waiting(
     assert raised.version == 2
 
 
+def test_seed_files_without_rows_come_to_an_end(endpoint: FakeEndpoint, tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.csv"
+    seeds.write_text("situation,split\n")
+    output = tmp_path / "out"
+    options = ["--output", str(output), "--model", "fake", "--base-url", endpoint.base_url]
+    parsed = parse(prosocial_parser(), ProsocialOptions, ["--seeds", f"mine={seeds}", *options])
+    result = mint(parsed)
+    assert result.status is Status.INCOMPLETE
+    assert ledger_of(result)["stages"]["input_rows"]["in"] == 0
+
+
 def write_lines(path: Path, objects: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(item) + "\n" for item in objects))
 
