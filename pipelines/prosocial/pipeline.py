@@ -140,11 +140,13 @@ def _within_limit(selected: beam.PCollection, limit: int | None) -> beam.PCollec
         | "All keys" >> beam.combiners.ToList()
         | "Last key within the limit" >> beam.Map(smallest_keys, limit)
     )
-    join = beam.MapTuple(
-        lambda number, frames, last_key: (number, join_crowd(frames, last_key)),
-        beam.pvalue.AsSingleton(last_key),
-    )
+    join = beam.Map(_join_within, beam.pvalue.AsSingleton(last_key))
     return selected | "Join crowd within the limit" >> join.with_output_types(PARTITION)
+
+
+def _join_within(element: tuple[int, Frames], last_key: str | None) -> tuple[int, Frames]:
+    number, frames = element
+    return number, join_crowd(frames, last_key)
 
 
 def _without_duplicates(assembled: beam.PCollection, partitions: int) -> beam.PCollection:

@@ -168,6 +168,7 @@ PUBLICATION = Publication(
     dataset=DATASET,
     configurations=schema.CONFIGURATIONS,
     split_configurations=schema.SPLIT_CONFIGURATIONS,
+    of_calls=("dead",),
     splits=schema.SPLITS,
     suites={name: f"prosocial_{name}" for name in schema.CONFIGURATIONS},
     version_suite="prosocial_version",

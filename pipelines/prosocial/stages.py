@@ -75,6 +75,8 @@ def _read(stage: str, rows: int) -> pl.DataFrame:
 
 def read_seeds(one: SeedInput) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the frames of a seed file, chunk by chunk."""
+    # A file without rows must still get a run to its end, and be told of there.
+    yield "counts", _read("input_rows", 0)
     for chunk in read_seed_rows(one):
         yield "seed_rows", chunk.seed_rows
         yield "rejected", chunk.rejected

@@ -113,12 +113,12 @@ def publish(
         return _refuse(version, Status.LEDGER_OPEN, [str(error)], files)
     rows = publication.rows_of(shards)
     shards = sorted(shards, key=lambda shard: shard.path)
-    unchanged = _unchanged(version, shards)
+    unchanged = _unchanged(version, publication, shards)
     if unchanged:
         storage.remove_tree(version.path)
         return _stands(unchanged)
     files.update(validation_files(verdicts))
-    failures = shard_failures(publication, shards, verdicts)
+    failures = [*_missing(version, shards), *shard_failures(publication, shards, verdicts)]
     if failures:
         return _refuse(version, Status.INVALID, failures, files)
     if not rows:
@@ -183,13 +183,35 @@ def _complete_before(version: Version) -> Version | None:
     return next((other for other in reversed(older) if other.complete), None)
 
 
-def _unchanged(version: Version, shards: Sequence[ShardRecord]) -> Version | None:
-    """Return the version before ``version`` if its data files are the same as ``shards``."""
+def _unchanged(
+    version: Version, publication: Publication, shards: Sequence[ShardRecord]
+) -> Version | None:
+    """Return the version before ``version`` if ``shards`` hold nothing new beside it.
+
+    Of what tells how calls went the numbers of rows count alone: that the same dialogues failed
+    once more, with another error or after more attempts, is no news.
+    """
     before = _complete_before(version)
     if before is None:
         return None
-    published = {shard.path: shard.sha256 for shard in read_manifest(before.path).shards}
-    return before if published == {shard.path: shard.sha256 for shard in shards} else None
+
+    def content(shards: Sequence[ShardRecord]) -> dict[str, str | int]:
+        return {
+            shard.path: shard.rows if shard.configuration in publication.of_calls else shard.sha256
+            for shard in shards
+        }
+
+    return before if content(read_manifest(before.path).shards) == content(shards) else None
+
+
+def _missing(version: Version, shards: Sequence[ShardRecord]) -> list[str]:
+    """Return one line for each of ``shards`` that is not where this run has written it."""
+    present = storage.files_below(version.path)
+    return [
+        f"{shard.path}: was removed or changed while the run went on; run again"
+        for shard in shards
+        if present.get(shard.path) != shard.bytes
+    ]
 
 
 def _configurations(

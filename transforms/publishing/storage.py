@@ -32,7 +32,18 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, whose directories are made."""
+    """Write ``data`` to ``path``, whose directories are made: wholly or, where it fails, not at all.
+
+    Object stores have that property themselves; a local file takes its place by being renamed.
+    """
+    if is_local(path):
+        directory, name = os.path.split(path)
+        os.makedirs(directory or ".", exist_ok=True)
+        begun = os.path.join(directory, f".{name}.begun")
+        with open(begun, "wb") as local:
+            local.write(data)
+        os.replace(begun, path)
+        return
     with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(data)
 

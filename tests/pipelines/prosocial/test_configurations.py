@@ -64,6 +64,20 @@ def published(make_turns: MakeTurns, authorship: Authorship) -> dict[str, pl.Dat
     prompt = authorship.prompts["utterance"].id
     key = turns["key"][0]
     frames = {name: pl.DataFrame(schema=dict(SCHEMAS[name])) for name in ("rejected", "dead")}
+    frames["rejected"] = pl.DataFrame(
+        [
+            ("annotation", "duplicate_vote", "worker 9", "annotator"),
+            ("annotation", "unknown_label", "worker 9", "vote"),
+            ("seed_row", "blank_situation", "worker 9", "annotator"),
+        ],
+        schema=["unit", "rule", "value", "field"],
+        orient="row",
+    ).select(
+        pl.col(name)
+        if name in ("unit", "rule", "value", "field")
+        else pl.lit(None, kind).alias(name)
+        for name, kind in SCHEMAS["rejected"].items()
+    )
     frames["waiting"] = pl.DataFrame(schema=dict(SCHEMAS["waiting"]))
     frames["utterances"] = pl.DataFrame(
         [
@@ -119,6 +133,19 @@ def test_annotators_are_hashed_with_the_salt_alike_everywhere(
         make_turns, Authorship(authorship.model, authorship.prompts, annotator_salt="salt")
     )
     assert hashes.isdisjoint(other["annotations"]["annotator"])
+
+
+def test_an_annotators_id_is_hashed_among_rejects_too(
+    make_turns: MakeTurns, authorship: Authorship
+) -> None:
+    rows = published(make_turns, authorship)
+    (hashed,) = set(rows["annotations"]["annotator"])
+    values = rows["rejected"].select("rule", "value").rows()
+    assert sorted(values) == [
+        ("blank_situation", "worker 9"),
+        ("duplicate_vote", hashed),
+        ("unknown_label", "worker 9"),
+    ]
 
 
 def test_votes_stand_in_the_order_of_turns(make_turns: MakeTurns, authorship: Authorship) -> None:

@@ -130,3 +130,20 @@ def test_datasets_are_listed_in_an_object_store(bucket):
     assert (entry.dataset, entry.number, entry.complete) == ("prosocial", 1, False)
     with pytest.raises(OutputError, match="partitions = 2"):
         open_dataset(path, "prosocial", {"partitions": 2}, {"partitions": 3})
+
+
+def test_a_file_that_could_not_be_written_wholly_is_not_there(tmp_path, monkeypatch):
+    path = tmp_path / "v0001" / "manifest.json"
+    storage.write_bytes(str(path), b"first")
+
+    def full(begun, place):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        storage.write_bytes(str(path), b"second, and longer")
+
+    assert path.read_bytes() == b"first"
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == [
+        "manifest.json"
+    ]

@@ -236,6 +236,22 @@ def test_a_shard_that_its_suite_refuses_refuses_the_version(
     assert not Path(result.path, "manifest.json").exists()
 
 
+def test_a_shard_that_was_removed_meanwhile_refuses_the_version(write, few, tmp_path):
+    version = claim(tmp_path)
+    written = write(few, version.path)
+    gone = Path(version.path, written.shards[0].path)
+    gone.unlink()
+
+    result = publish(
+        version, PUBLICATION, RUN, written.shards, written.verdicts, written.counts,
+        written.statistics, NO_FUNNEL,
+    )  # fmt: skip
+
+    assert result.status is Status.INVALID
+    assert f"{written.shards[0].path}: was removed" in result.message
+    assert not version.complete
+
+
 def test_totals_that_differ_refuse_the_version(write, few, tmp_path):
     version = claim(tmp_path)
     written = write(few, version.path)
