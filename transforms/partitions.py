@@ -1,10 +1,10 @@
 """Partitions as Beam elements: how frames travel, and the DoFns that carry pure functions.
 
 Two forms of element occur. A *piece* is ``(partition, (name, bytes))``: one named frame of at most
-8 MB, which is what shuffles move. Steps between shuffles hand on ``(partition, {name: frame})``, all
-of one partition; they say so by the type hint ``PARTITION``, so that ``FrameCoder`` is used. Stages
-themselves are plain functions from named Polars frames to named Polars frames and know nothing of
-Beam.
+8 MB, which is what shuffles move. Steps between shuffles hand on ``(partition, {name: frame})``,
+all of one partition; they say so by the type hint ``PARTITION``, so that ``FrameCoder`` is used.
+Stages themselves are plain functions from named Polars frames to named Polars frames and know
+nothing of Beam.
 """
 
 from __future__ import annotations

@@ -149,7 +149,10 @@ def publish(
             path: {"bytes": len(data), "sha256": storage.sha256(data)}
             for path, data in files.items()
         },
-        suites={name: suite_fingerprint(name) for name in {verdict.suite for verdict in verdicts}},
+        suites={
+            name: suite_fingerprint(name)
+            for name in sorted({verdict.suite for verdict in verdicts})
+        },
         warnings=tuple(warning_lines(verdicts)),
     )
     storage.write_bytes(manifest_path(version.path), manifest.to_bytes())

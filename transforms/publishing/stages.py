@@ -38,7 +38,7 @@ class Publishable:
 class MakePublishable(Protocol):
     """From a finished partition to its publishable rows; picklable."""
 
-    def __call__(self, number: int, packed: Any, counts: Sequence[Any]) -> Publishable:
+    def __call__(self, number: int, frames: Any, counts: Sequence[Any]) -> Publishable:
         """Return the rows of partition ``number``; ``counts`` are those of all partitions."""
         ...  # pragma: no cover - protocol
 
@@ -76,8 +76,8 @@ class WriteShards(beam.DoFn):  # type: ignore[misc]
         self, element: tuple[int, Any], counts: Sequence[Any]
     ) -> Iterator[tuple[int, WrittenPartition]]:
         """Write one partition; yields ``(0, WrittenPartition)``, so that all meet under one key."""
-        number, packed = element
-        publishable = self.make_publishable(number, packed, counts)
+        number, frames = element
+        publishable = self.make_publishable(number, frames, counts)
         shards: list[ShardRecord] = []
         verdicts: list[Verdict] = []
         for configuration, schema in self.publication.configurations.items():

@@ -32,7 +32,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, whose directories are made: wholly or, where it fails, not at all.
+    """Write ``data`` to ``path``, whose directories are made; wholly, or where it fails not at all.
 
     Object stores have that property themselves; a local file takes its place by being renamed.
     """
@@ -54,8 +54,8 @@ def read_json(path: str) -> Any:
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """Return ``value`` as indented UTF-8 JSON with sorted keys, the same bytes each time."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    """Return ``value`` as indented UTF-8 JSON, its keys in the order they have there."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode("utf-8")
 
 
