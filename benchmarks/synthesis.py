@@ -252,7 +252,7 @@ def synthesise(directory: Path, dialogues: int, base_url: str) -> Inputs:
 
 def dialogue(index: int, dialogues: int) -> Dialogue:
     """Return dialogue ``index`` of so many."""
-    source = random.Random(index)  # noqa: S311
+    source = random.Random(index)
     two_rows = round(dialogues * RELEASED_TWO_ROWS / RELEASED_DIALOGUES)
     rows = schema.MIN_TURNS if index * two_rows % dialogues < two_rows else schema.MAX_TURNS
     situation = _situation(index)
@@ -395,7 +395,7 @@ def _write_seeds(path: Path, dialogues: int) -> None:
         writer.writerow(_COLUMNS)
         for index in range(dialogues + dialogues // 20):
             selected = index < dialogues
-            source = random.Random(-1 - index)  # noqa: S311
+            source = random.Random(-1 - index)
             for number in range(2 + index % 2):
                 writer.writerow(_seed_cells(index, number, selected, dialogues, source))
 

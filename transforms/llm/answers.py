@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from transforms.llm.calls import CallClass
 from transforms.llm.json_schema import Validator
+from transforms.llm.parsing import DECODER, parse_json
 
 #: Classes whose reply was paid for and will not change: only these are cached.
 PAID = frozenset(
@@ -45,34 +46,13 @@ class Verdict(NamedTuple):
     completion_tokens: int = 0
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-_scan = _DECODER.scan_once
-
-
-def _parsed(text: str) -> Any:
-    """Return the JSON value that ``text`` is, like the decoder, but without its detours.
-
-    Raises:
-        ValueError: ``text`` is no JSON.
-    """
-    try:
-        value, end = _scan(text, 0)
-    except StopIteration:
-        return _DECODER.decode(text)  # white space comes first, or it is no JSON
-    return value if end == len(text) else _DECODER.decode(text)
-
-
 def classify(status: int, body: str, validate: Validator) -> Verdict:
     """Return what the reply with HTTP ``status`` and raw ``body`` amounts to.
 
     ``validate`` checks the answer against the prompt's schema.
     """
     try:
-        reply = _parsed(body)
+        reply = parse_json(body)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
@@ -150,7 +130,7 @@ def _object(content: str, *, repair: bool) -> dict[str, Any] | None:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        data = _parsed(text)
+        data = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and _encodable(text, data) else None
@@ -162,7 +142,7 @@ def _embedded(content: str) -> dict[str, Any] | None:
     if start < 0:
         return None
     try:
-        data, end = _DECODER.raw_decode(content, start)
+        data, end = DECODER.raw_decode(content, start)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and _encodable(content[start:end], data) else None

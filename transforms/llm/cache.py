@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.llm.parsing import parse_json
 from transforms.llm.segments import SegmentWriter, segment_writer
 
 #: Goes up whenever a record is written in another form; others are passed over and counted.
@@ -101,7 +102,7 @@ class PartitionCache:
         name = key.encode()
         while (line := self._lines.get(name)) is not None:
             try:
-                record = json.loads(str(line, "utf-8", "surrogatepass"))
+                record = parse_json(line)
                 return int(record["status"]), str(record["body"])
             except (ValueError, KeyError, TypeError):
                 self.faults.torn += 1
