@@ -32,7 +32,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, whose directories are made: wholly or, where it fails, not at all.
+    """Write ``data`` to ``path``, whose directories are made; where that fails, nothing is there.
 
     Object stores have that property themselves; a local file takes its place by being renamed.
     """
