@@ -10,7 +10,7 @@ import email.utils
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -133,7 +133,7 @@ def _decoded(text: str) -> dict[str, Any] | None:
         data = parse_json(text)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) and _encodable(text, data) else None
+    return data if isinstance(data, dict) and _storable(text, data) else None
 
 
 def _embedded(content: str) -> dict[str, Any] | None:
@@ -145,18 +145,33 @@ def _embedded(content: str) -> dict[str, Any] | None:
         data, end = DECODER.raw_decode(content, start)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) and _encodable(content[start:end], data) else None
+    return data if isinstance(data, dict) and _storable(content[start:end], data) else None
 
 
-def _encodable(text: str, data: object) -> bool:
-    """Whether ``data`` is free of lone surrogates, which no column of text can hold."""
+def _storable(text: str, data: object) -> bool:
+    """Whether ``data`` is free of what no column of text is to hold: lone surrogates and NUL."""
     if "\\u" not in text and text.isascii():
         return True
     try:
-        json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+        for each in _texts(data):
+            each.encode()
+            if "\0" in each:
+                return False
+    except (UnicodeEncodeError, RecursionError):
         return False
     return True
+
+
+def _texts(data: object) -> Iterator[str]:
+    """Yield all texts in ``data``, names of fields too."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from data
+        data = list(data.values())
+    if isinstance(data, list):
+        for each in data:
+            yield from _texts(each)
 
 
 def _tokens(usage: object) -> tuple[int, int]:

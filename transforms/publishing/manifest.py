@@ -62,6 +62,7 @@ def read_manifest(version_path: str) -> Manifest:
     Raises:
         OutputError: where there is none, or one that can't be read.
     """
+    storage.check_filesystem(version_path)
     path = manifest_path(version_path)
     if not storage.exists(path):
         raise OutputError(f"{version_path} has no {MANIFEST_NAME}, so it is not a version")

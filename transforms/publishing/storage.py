@@ -14,10 +14,27 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.errors import OutputError
+
 
 def is_local(path: str) -> bool:
     """Return whether ``path`` is a plain path, so that locks and exclusive directories exist."""
     return FileSystems.get_scheme(path) is None
+
+
+def check_filesystem(path: str) -> None:
+    """Return if there is a filesystem for ``path``'s scheme.
+
+    Raises:
+        OutputError: there is none.
+    """
+    try:
+        FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise OutputError(
+            f"{path}: no file system for this scheme; install the extra that brings it "
+            "(remint[gcp] for gs://, remint[s3] for s3://) or give a local directory"
+        ) from error
 
 
 def join(base: str, *parts: str) -> str:
@@ -32,7 +49,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, whose directories are made; wholly, or where it fails not at all.
+    """Write ``data`` to ``path``, whose directories are made; where that fails, nothing is there.
 
     Object stores have that property themselves; a local file takes its place by being renamed.
     """

@@ -44,6 +44,7 @@ def dataset_path(output: str, dataset: str) -> str:
     Raises:
         OutputError: where ``output`` is a file, or holds things but no dataset of remint's.
     """
+    storage.check_filesystem(output)
     path = storage.join(output, dataset)
     if not storage.is_local(output):
         return path
@@ -177,6 +178,7 @@ def list_versions(output: str) -> list[VersionEntry]:
     Raises:
         OutputError: where no dataset of remint's is below ``output``.
     """
+    storage.check_filesystem(output)
     datasets = _datasets(output)
     if not datasets:
         raise OutputError(f"{output} holds no dataset of remint's; give a run's --output")

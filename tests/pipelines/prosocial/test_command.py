@@ -23,7 +23,7 @@ from pipelines.cli import main
 from pipelines.options import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, latency
+from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
 from transforms.errors import EndpointError, InputError, OptionError, OutputError
 from transforms.publishing.publish import PublishResult, Status
 
@@ -240,6 +240,23 @@ def test_the_same_calls_failing_again_make_no_version(
         assert set(dead["error_class"]) == {error_class}
         again = minted(failing, tmp_path, *options)
         assert (again.status, again.path) == (Status.UNCHANGED, first.path)
+
+
+def test_a_key_that_becomes_invalid_ends_one_run_alone(tmp_path: Path) -> None:
+    def script(index: int, body: Mapping[str, Any]) -> Reply | None:
+        return failure(401, "invalid_api_key") if valid == 0 and index >= 20 else None
+
+    valid = 0
+    with FakeEndpoint(script) as locking:
+        options = ("--crowd", "llm", "--concurrency", "4", "--limit", "6")
+        first = minted(locking, tmp_path, *options)
+        assert first.status is Status.INCOMPLETE
+        assert set(rows(first.path, "dead")["error_class"]) == {"auth"}
+        assert locking.requests <= 20 + 4
+        valid = 1
+        second = minted(locking, tmp_path, *options)
+        assert second.status is Status.PUBLISHED
+        assert not (Path(second.path) / "dead").exists()
 
 
 def write_lines(path: Path, objects: list[dict[str, Any]]) -> None:

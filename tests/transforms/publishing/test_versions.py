@@ -150,3 +150,9 @@ def test_a_listing_says_what_is_there(dataset, tmp_path):
     (entry,) = list_versions(str(tmp_path / "out"))
 
     assert (entry.dataset, entry.number, entry.dialogues, entry.rows) == ("prosocial", 1, 2, 0)
+
+
+@pytest.mark.parametrize("use", [lambda path: dataset_path(path, "prosocial"), list_versions])
+def test_a_scheme_without_a_filesystem_is_refused(use) -> None:
+    with pytest.raises(OutputError, match="nosuch://bucket/out: no file system for this scheme"):
+        use("nosuch://bucket/out")
