@@ -7,7 +7,6 @@ better. Status, code and the fields made for it decide, never a word in a messag
 from __future__ import annotations
 
 import email.utils
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
