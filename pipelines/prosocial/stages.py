@@ -90,6 +90,7 @@ def read_crowd(one: tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
         yield f"{unit}s", chunk.frame
         yield "rejected", chunk.rejected
         yield "counts", _read(f"{unit}s", chunk.rows)
+        yield "counts", chunk.counts
 
 
 def select_seeds(frames: Frames, salt: str) -> Frames:
