@@ -42,9 +42,7 @@ MARK = "\ue000"
 _REPLY = pl.Struct(
     {
         "choices": pl.List(
-            pl.Struct(
-                {"message": pl.Struct({"content": pl.String}), "finish_reason": pl.String}
-            )
+            pl.Struct({"message": pl.Struct({"content": pl.String}), "finish_reason": pl.String})
         )
     }
 )
@@ -324,9 +322,10 @@ def dialogues(seeds: pl.DataFrame, grid: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(
             label.alias("safety_label"),
-            pl.when(own_words).then(pl.lit("drafted")).otherwise(pl.lit("crowd")).alias(
-                "response_author"
-            ),
+            pl.when(own_words)
+            .then(pl.lit("drafted"))
+            .otherwise(pl.lit("crowd"))
+            .alias("response_author"),
             pl.when(pl.col("turn") == 0).then(pl.coalesce("rots", later_rots)).otherwise("rots"),
             (pl.col("turn") == pl.col("turn").max().over("key")).alias("episode_done"),
         )

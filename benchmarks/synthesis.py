@@ -318,9 +318,7 @@ def _scene(index: int) -> tuple[str, tuple[str, str], str, str]:
     return _PEOPLE[person], _DEEDS[deed], _TIMES[time], _REASONS[reason]
 
 
-def _turn(
-    number: int, index: int, source: random.Random, votes: tuple[int, int, int]
-) -> Turn:
+def _turn(number: int, index: int, source: random.Random, votes: tuple[int, int, int]) -> Turn:
     choice = source.choice
     person, deed, time, reason = _scene(index)
     told = f"{choice(_STARTS)} {choice(_CLAIMS)}, {choice(_ENDS)}."

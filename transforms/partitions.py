@@ -9,14 +9,22 @@ nothing of Beam.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 import polars as pl
+from apache_beam.transforms.window import GlobalWindows
 
+from transforms.background import Ahead
 from transforms.frames import from_ipc, split_frame, to_ipc
 from transforms.keys import partition_expression
+
+#: Inputs that are read, each in a thread of its own, while an earlier one's rows are handed on.
+INPUTS_AHEAD = 1
+#: Pieces that are held of each; a chunk of a file gives one for each partition.
+PIECES_AHEAD = 64
 
 Frames = dict[str, pl.DataFrame]
 Piece = tuple[str, bytes]
@@ -102,11 +110,27 @@ class ReadToPartitions(beam.DoFn):  # type: ignore[misc]
     def __init__(
         self, read: Callable[[Any], Iterator[tuple[str, pl.DataFrame]]], partitions: int
     ) -> None:
+        super().__init__()
         self.read = read
         self.partitions = partitions
+        self._reading: deque[Iterator[tuple[int, Piece]]] = deque()
+
+    def start_bundle(self) -> None:
+        """Start with nothing being read."""
+        self._reading.clear()
 
     def process(self, element: Any) -> Iterator[tuple[int, Piece]]:
-        """Yield ``(partition, (name, bytes))`` for every chunk of the input."""
+        """Yield ``(partition, (name, bytes))`` for every chunk of an input read by now."""
+        self._reading.append(Ahead(self._pieces(element), PIECES_AHEAD))
+        while len(self._reading) > INPUTS_AHEAD:
+            yield from self._reading.popleft()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Yield the pieces of the inputs that are left."""
+        while self._reading:
+            yield from map(GlobalWindows.windowed_value, self._reading.popleft())
+
+    def _pieces(self, element: Any) -> Iterator[tuple[int, Piece]]:
         for name, frame in self.read(element):
             yield from scatter(name, frame, self.partitions)
 

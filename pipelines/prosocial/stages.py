@@ -9,9 +9,8 @@ rules-of-thumb that workers could choose from).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -36,6 +35,8 @@ from transforms.partitions import Frames
 
 #: The crowd's rows that stand, counted by turn; ``unit`` is response or annotation.
 CROWD: Schema = {"key": pl.String, "turn": pl.Int32, "unit": pl.String, "n": pl.Int64}
+#: Where a turn stands.
+PLACES: Schema = {"key": pl.String, "turn": pl.Int32, "split": pl.String}
 #: The candidates that a dialogue's workers could choose from.
 SHOWN: Schema = {"key": pl.String, "candidates": pl.List(pl.String)}
 
@@ -54,6 +55,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "funnel": FUNNEL,
     "crowd": CROWD,
     "shown": SHOWN,
+    "places": PLACES,
     "hashes": HASHES,
     "losers": LOSERS,
 }
@@ -91,6 +93,11 @@ def read_crowd(one: tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
         yield "rejected", chunk.rejected
         yield "counts", _read(f"{unit}s", chunk.rows)
         yield "counts", chunk.counts
+
+
+def read_input(one: SeedInput | tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the frames of an input file, whichever it is."""
+    return read_seeds(one) if isinstance(one, SeedInput) else read_crowd(one)
 
 
 def select_seeds(frames: Frames, salt: str) -> Frames:
@@ -203,8 +210,17 @@ def assemble_and_filter(frames: Frames, drafted: Frames, filters: FilterSettings
         .sort("key", "turn")
         .select("key", "candidates")
         .unique("key", keep="last", maintain_order=True),
-        "hashes": hash_turns(filtered.turns),
     }
+
+
+def places(frames: Frames) -> pl.DataFrame:
+    """Return where each assembled turn stands: key, turn and split."""
+    return named(frames, "turns").select(list(PLACES))
+
+
+def hashes(frames: Frames) -> pl.DataFrame:
+    """Return the hashes by which assembled turns are compared across partitions."""
+    return hash_turns(named(frames, "turns"))
 
 
 def _crowd_rows(
@@ -317,16 +333,3 @@ def _out(
             pl.col("n").cast(pl.Int64),
         )
     )
-
-
-Stage = Callable[[Frames], Frames]
-
-
-def on_partition(stage: Callable[..., Frames], *arguments: Any) -> Callable[[Any], Any]:
-    """Return ``stage`` as a function on ``(partition, frames)`` elements."""
-
-    def carry(element: tuple[int, Frames]) -> tuple[int, Frames]:
-        number, frames = element
-        return number, stage(frames, *arguments)
-
-    return carry

@@ -94,11 +94,13 @@ def test_what_was_written_is_found_read_and_removed(base):
     storage.remove_tree(place)
 
 
-def test_the_same_object_gives_the_same_json(base):
+def test_json_keeps_the_order_of_its_keys(base):
     storage.write_bytes(storage.join(base, "a.json"), storage.json_bytes({"b": "é", "a": None}))
 
     assert storage.read_json(storage.join(base, "a.json")) == {"a": None, "b": "é"}
-    assert storage.json_bytes({"b": 1, "a": 2}) == storage.json_bytes({"a": 2, "b": 1})
+    assert storage.json_bytes({"b": 1, "a": 2}).index(b"b") < storage.json_bytes(
+        {"b": 1, "a": 2}
+    ).index(b"a")
     with pytest.raises(ValueError, match="JSON"):
         storage.json_bytes({"a": float("nan")})
 
