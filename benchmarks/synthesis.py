@@ -436,7 +436,6 @@ def _warm(inputs: Inputs, made: Mapping[int, list[Dialogue]]) -> None:
                 number: CrowdResponse(
                     turn.context,
                     turn.response,
-                    tuple(turn.rots),
                     number > 0 and number == len(one.turns) - 1,
                 )
                 for number, turn in enumerate(one.turns)

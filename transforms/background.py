@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 #: After so long a thread that runs Python lets another one in. A call of Polars takes about a
 #: millisecond; with the interpreter's own 5 ms the threads that make them would mostly wait.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.001
 
 _END: Any = object()
 

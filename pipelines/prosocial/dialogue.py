@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.prosocial import schema, worker
 from transforms.keys import fraction_of
@@ -49,13 +49,11 @@ class Seed:
     rots: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CrowdResponse:
+class CrowdResponse(NamedTuple):
     """A crowd worker's row of one turn; None in ``context`` or ``response``: left as drafted."""
 
     context: str | None = None
     response: str | None = None
-    rots: tuple[str, ...] = ()
     episode_done: bool | None = None
 
 

@@ -78,15 +78,14 @@ class DraftDialogues:
 def crowd_by_key(responses: pl.DataFrame, annotations: pl.DataFrame) -> dict[str, CrowdSoFar]:
     """Return what crowd files hold, by key, from frames of RESPONSES and ANNOTATIONS."""
     by_key: dict[str, CrowdSoFar] = {}
-    names = ("key", "turn", "context", "response", "rots", "episode_done")
-    for key, turn, context, response, rots, episode_done in zip(
+    names = ("key", "turn", "context", "response", "episode_done")
+    for key, turn, context, response, episode_done in zip(
         *(responses[name].to_list() for name in names), strict=True
     ):
         crowd = by_key.get(key)
         if crowd is None:
             crowd = by_key[key] = CrowdSoFar({}, {})
-        row = CrowdResponse(context, response, tuple(rots or ()), episode_done)
-        crowd.responses[turn] = row
+        crowd.responses[turn] = CrowdResponse(context, response, episode_done)
     counted = annotations.group_by("key", "turn").len()
     for key, turn, votes in zip(*(column.to_list() for column in counted), strict=True):
         crowd = by_key.get(key)

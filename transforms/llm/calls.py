@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from transforms.llm.prompts import Prompt
@@ -44,8 +43,7 @@ _TRANSIENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """How one call ended.
 
     ``data`` is the parsed JSON object, present exactly when ``call_class`` is OK. ``request`` is

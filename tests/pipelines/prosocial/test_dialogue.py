@@ -89,7 +89,7 @@ def a_seed(source: str = schema.SOCIAL_CHEMISTRY, rots: tuple[str, ...] = ROTS) 
 
 def a_crowd(votes: int = 3, turns: int = 3, **first: Any) -> CrowdSoFar:
     """What files hold for a dialogue that the crowd has finished."""
-    done = CrowdResponse(response="You could ask them first, they may be hungry.", rots=ROTS[:1])
+    done = CrowdResponse(response="You could ask them first, they may be hungry.")
     rows = dict.fromkeys(range(1, turns), done)
     if first:
         rows[0] = CrowdResponse(**first)
