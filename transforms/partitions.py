@@ -29,19 +29,22 @@ def to_pieces(partition: int, frames: Mapping[str, pl.DataFrame]) -> Iterator[tu
             yield partition, (name, to_ipc(part))
 
 
-def scatter(name: str, frame: pl.DataFrame, partitions: int) -> Iterator[tuple[int, Piece]]:
+def scatter(
+    name: str, frame: pl.DataFrame, partitions: int, column: str = "key"
+) -> Iterator[tuple[int, Piece]]:
     """Yield the rows of ``frame`` as pieces by the partition of each row.
 
-    Rows belong to the partition of their ``key``; rows without one (a line that could not be read)
-    are spread by their ``line``, so that their place does not depend on the order of arrival.
+    Rows belong to the partition of the key in ``column``; rows without one (a line that could not
+    be read) are spread by their ``line``, so that their place does not depend on the order of
+    arrival.
     """
     if frame.height == 0:
         return
     by_line = pl.col("line").fill_null(0) if "line" in frame.columns else pl.lit(0, pl.Int64)
-    partition = partition_expression(partitions) if "key" in frame.columns else pl.lit(None)
-    placed = frame.with_columns(
-        pl.coalesce(partition.cast(pl.Int64), by_line % partitions).alias("__partition")
-    )
+    place = by_line % partitions
+    if column in frame.columns:
+        place = pl.coalesce(partition_expression(partitions, column), place)
+    placed = frame.with_columns(place.alias("__partition"))
     for (number,), rows in placed.partition_by(
         "__partition", as_dict=True, include_key=False
     ).items():

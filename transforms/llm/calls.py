@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CallClass(str, Enum):
-    """The class every call ends in; nothing is ever an empty string or an error text in a column."""
+    """The class every call ends in: an error is never an empty string or a text in a column."""
 
     OK = "ok"
     REFUSED = "refused"  # the message's refusal field is set

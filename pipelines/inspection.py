@@ -1,0 +1,50 @@
+"""``remint versions`` and ``remint validate``: looking at what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.options import OptionParser
+from pipelines.prosocial.publication import PUBLICATION as PROSOCIAL
+from transforms.publishing.validate import validate_version
+from transforms.publishing.versions import list_versions
+
+PUBLICATIONS = {publication.dataset: publication for publication in (PROSOCIAL,)}
+
+
+def versions(arguments: Sequence[str]) -> int:
+    """List the versions below an output directory."""
+    parser = OptionParser(
+        prog="remint versions", description="List the versions below an output directory."
+    )
+    parser.add_argument("output", help="what was given to a run as --output")
+    entries = list_versions(parser.parse_args(arguments).output)
+    for entry in entries:
+        if entry.complete:
+            size = f"{(entry.bytes or 0) / 1e6:,.1f} MB"
+            print(
+                f"{entry.path}  {entry.created}  {entry.dialogues or 0:,} dialogues  "
+                f"{entry.rows or 0:,} rows  {size}"
+            )
+        else:
+            print(f"{entry.path}  no version: it was begun and not published")
+    if not entries:
+        print("no version yet")
+    return 0
+
+
+def validate(arguments: Sequence[str]) -> int:
+    """Check a published version: its files, their hashes, its expectation suites."""
+    parser = OptionParser(
+        prog="remint validate",
+        description="Compare a version with its manifest and run its expectation suites again.",
+    )
+    parser.add_argument("version", help="the version's directory, such as out/prosocial/v0001")
+    report = validate_version(parser.parse_args(arguments).version, PUBLICATIONS)
+    for failure in report.failures:
+        print(f"failed: {failure}")
+    for warning in report.warnings:
+        print(f"warning: {warning}")
+    verdict = "sound" if report.success else f"{len(report.failures)} faults"
+    print(f"{report.path}: {report.files} files, {report.suites} verdicts: {verdict}")
+    return 0 if report.success else 1

@@ -1,0 +1,133 @@
+"""Running a pipeline: the model that serves, the run's record, Beam, and what is told after it."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version as package_version
+from typing import Any
+
+from pipelines.options import RunOptions, beam_arguments
+from transforms.ledger import render_funnel
+from transforms.llm.preflight import check_endpoint
+from transforms.llm.progress import Progress
+from transforms.llm.prompts import Prompt
+from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.publishing import storage
+from transforms.publishing.publication import Run
+from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
+from transforms.publishing.versions import Version
+from transforms.reading.files import fingerprint
+
+PUBLIC_ENDPOINT = "https://api.openai.com/v1"
+
+#: Options that say where and how a run works, not what the data is, and those that are secret.
+_NOT_RECORDED = {"output", "beam", "annotator_salt", "concurrency", "timeout", "retries"}
+
+logger = logging.getLogger("remint.run")
+
+
+@contextmanager
+def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
+    """Yield the settings of the model that serves this run; the embedded one runs that long.
+
+    Args:
+        options: the run's options.
+        dataset: the dataset's directory, beside whose versions the cache lies.
+
+    Raises:
+        EndpointError: the endpoint can't be used, or the embedded model can't be started.
+    """
+    cache = storage.join(dataset, "cache")
+    if options.embedded:
+        from transforms.llm.embedded.server import EmbeddedModel
+
+        with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
+            yield EngineSettings(
+                base_url=served.base_url,
+                model=served.model,
+                cache=cache,
+                endpoint=served.identity,
+                concurrency=min(options.concurrency, served.slots),
+                timeout=max(options.timeout, served.timeout),
+                retries=options.retries,
+            )
+        return
+    settings = EngineSettings(
+        base_url=options.base_url or PUBLIC_ENDPOINT,
+        model=options.model or "",
+        cache=cache,
+        concurrency=options.concurrency,
+        timeout=options.timeout,
+        retries=options.retries,
+        structured=StructuredMode(options.structured),
+    )
+    check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
+    yield settings
+
+
+def describe_run(
+    options: RunOptions,
+    partitions: int,
+    files: Sequence[str],
+    prompts: Mapping[str, Prompt],
+    model: str,
+) -> Run:
+    """Return the run's record, without secrets and what does not shape the data.
+
+    Args:
+        options: the run's options.
+        partitions: the dataset's number of partitions.
+        files: every input file; each is read through for its hash.
+        prompts: the prompts that may be used.
+        model: the model that serves.
+    """
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return Run(
+        run_id=f"{now:%Y%m%dT%H%M%SZ}-{os.getpid()}",
+        created=now.isoformat(timespec="seconds"),
+        code_version=package_version("remint"),
+        partitions=partitions,
+        inputs=tuple(fingerprint(path) for path in files),
+        prompts={prompt.id: prompt.hash for prompt in prompts.values()},
+        models=(model,),
+        options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),
+    )
+
+
+def run_pipeline(
+    build: Callable[[Any], None], flags: Sequence[str], version: Version
+) -> PublishResult:
+    """Build and run a pipeline with Beam's ``flags``; return how publishing ``version`` ended."""
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    with Progress():
+        pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
+        build(pipeline)
+        pipeline.run().wait_until_finish()
+    return read_result(version)
+
+
+def report(result: PublishResult) -> str:
+    """Return what a run tells at its end: the funnel, how publishing ended, and its warnings."""
+    lines = []
+    ledger = storage.join(result.path, LEDGER_NAME)
+    if storage.exists(ledger):
+        lines.append(render_funnel(storage.read_json(ledger)))
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    lines.append(result.message)
+    return "\n".join(lines)
+
+
+def exit_code(result: PublishResult) -> int:
+    """Return 0 where a version stands or something waits to carry on, else 1."""
+    if result.status in (Status.PUBLISHED, Status.UNCHANGED):
+        return 0
+    if result.status is Status.INCOMPLETE:
+        ledger = storage.read_json(storage.join(result.path, LEDGER_NAME))
+        return 0 if ledger["stages"]["dialogues"]["out"].get("waiting") else 1
+    return 1

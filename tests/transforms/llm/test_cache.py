@@ -1,0 +1,254 @@
+"""The cache survives torn records, foreign files, several writers, and object stores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata, FileSystem, MatchResult
+
+from transforms.llm import segments
+from transforms.llm.cache import CacheFaults, PartitionCache
+
+
+def key(number: int) -> str:
+    return hashlib.sha256(b"%d" % number).hexdigest()
+
+
+def filled(directory: Path, count: int, start: int = 0) -> PartitionCache:
+    cache = PartitionCache(str(directory), 3)
+    cache.load()
+    for number in range(start, start + count):
+        cache.put(key(number), "p.v1", 200, f"body {number}")
+    return cache
+
+
+def loaded(directory: Path) -> PartitionCache:
+    cache = PartitionCache(str(directory), 3)
+    cache.load()
+    return cache
+
+
+def segment_files(directory: Path) -> list[Path]:
+    return sorted((directory / "p-00003").iterdir())
+
+
+def test_a_record_is_in_the_file_when_put_returns(tmp_path: Path) -> None:
+    cache = filled(tmp_path, 1)
+    (line,) = segment_files(tmp_path)[0].read_text(encoding="ascii").splitlines()
+    record = json.loads(line)
+    assert record.pop("created").endswith("+00:00")
+    assert record == {
+        "version": 1,
+        "key": key(0),
+        "prompt": "p.v1",
+        "status": 200,
+        "body": "body 0",
+    }
+    assert cache.get(key(0)) == (200, "body 0")
+    assert cache.get(key(1)) is None
+
+
+@pytest.mark.parametrize("body", ["", 'quotes " \\ and\nlines\r\n', "\udcff\udc80", "ü\u2028\x00"])
+def test_bodies_come_back_exactly(tmp_path: Path, body: str) -> None:
+    filled(tmp_path, 0).put(key(1), "p.v1", 400, body)
+    assert loaded(tmp_path).get(key(1)) == (400, body)
+
+
+def test_a_torn_last_record_costs_that_record_alone(tmp_path: Path) -> None:
+    filled(tmp_path, 3).close()
+    (path,) = segment_files(tmp_path)
+    whole = path.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(last, len(whole)):
+        path.write_bytes(whole[:cut])
+        cache = loaded(tmp_path)
+        assert len(cache) == 2
+        assert cache.faults.torn == (1 if cut > last else 0)
+        assert cache.get(key(1)) == (200, "body 1")
+
+
+def test_damaged_foreign_and_newer_records_are_passed_over_and_counted(tmp_path: Path) -> None:
+    filled(tmp_path, 2).close()
+    (path,) = segment_files(tmp_path)
+    first, second = path.read_bytes().splitlines(keepends=True)
+    newer = first.replace(b'"version":1', b'"version":2')
+    garbled = second.replace(b'"status":200', b'"status":2x0')
+    path.write_bytes(b"not a record\n" + newer + first[:-5] + b"\n" + garbled + first)
+    (path.parent / "notes.txt").write_text("mine")
+    cache = loaded(tmp_path)
+    assert cache.faults == CacheFaults(torn=1, foreign=3)
+    assert cache.get(key(0)) == (200, "body 0")
+    assert cache.get(key(1)) is None  # only seen to be damaged when it is parsed
+    assert cache.faults.torn == 2
+    assert key(1) not in cache
+
+
+def test_two_writers_have_segments_of_their_own_and_the_older_answer_counts(tmp_path: Path) -> None:
+    one, other = filled(tmp_path, 0), filled(tmp_path, 0)
+    one.put(key(1), "p.v1", 200, "one's")
+    other.put(key(1), "p.v1", 200, "other's")
+    other.put(key(2), "p.v1", 200, "two")
+    assert len(segment_files(tmp_path)) == 2
+    cache = loaded(tmp_path)
+    assert cache.get(key(1)) == (200, "one's")
+    assert len(cache) == 2
+    assert cache.faults == CacheFaults(duplicates=1)
+
+
+def test_threads_may_write_at_once(tmp_path: Path) -> None:
+    cache = filled(tmp_path, 0)
+
+    def write(start: int) -> None:
+        for number in range(start, start + 100):
+            cache.put(key(number), "p.v1", 200, "x" * 500)
+
+    threads = [threading.Thread(target=write, args=(100 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    again = loaded(tmp_path)
+    assert len(again) == 400
+    assert not again.faults
+
+
+def test_a_failed_write_is_raised_and_the_next_record_starts_another_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = filled(tmp_path, 1)
+    write = segments.os.write
+
+    def full(file: int, data: bytes) -> int:
+        write(file, data[:9])
+        raise OSError("disk full")
+
+    monkeypatch.setattr(segments.os, "write", full)
+    with pytest.raises(OSError, match="disk full"):
+        cache.put(key(1), "p.v1", 200, "lost")
+    monkeypatch.undo()
+    assert key(1) not in cache
+    cache.put(key(2), "p.v1", 200, "kept")
+    again = loaded(tmp_path)
+    assert len(segment_files(tmp_path)) == 2
+    assert again.faults == CacheFaults(torn=1)
+    assert again.get(key(2)) == (200, "kept")
+
+
+class MemoryFileSystem(FileSystem):
+    """A Beam filesystem without append or rename, like an object store; kept in memory."""
+
+    objects: ClassVar[dict[str, bytes]] = {}
+    refusals = 0
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "testmemory"
+
+    def join(self, base: str, *paths: str) -> str:
+        return "/".join([base.rstrip("/"), *paths])
+
+    def match(self, patterns: list[str], limits: object = None) -> list[MatchResult]:
+        found = [
+            FileMetadata(name, len(data))
+            for name, data in self.objects.items()
+            if name.startswith(patterns[0].removesuffix("*"))
+        ]
+        return [MatchResult(patterns[0], found)]
+
+    def create(self, path: str, mime_type: str = "", compression_type: str = "") -> MemoryObject:
+        assert compression_type == CompressionTypes.UNCOMPRESSED
+        if MemoryFileSystem.refusals:
+            MemoryFileSystem.refusals -= 1
+            raise OSError("refused")
+        assert path not in self.objects
+        return MemoryObject(path)
+
+    def open(self, path: str, mime_type: str = "", compression_type: str = "") -> MemoryObject:
+        return MemoryObject(path)
+
+    def mkdirs(self, *_: object) -> None: ...
+    def has_dirs(self) -> bool: ...  # type: ignore[empty-body]
+    def split(self, *_: object) -> None: ...
+    def _list(self, *_: object) -> None: ...
+    def copy(self, *_: object) -> None: ...
+    def rename(self, *_: object) -> None: ...
+    def exists(self, *_: object) -> None: ...
+    def size(self, *_: object) -> None: ...
+    def last_updated(self, *_: object) -> None: ...
+    def checksum(self, *_: object) -> None: ...
+    def metadata(self, *_: object) -> None: ...
+    def delete(self, *_: object) -> None: ...
+
+
+class MemoryObject:
+    def __init__(self, path: str) -> None:
+        self._path, self._data = path, b""
+
+    def __enter__(self) -> MemoryObject:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._data:
+            MemoryFileSystem.objects[self._path] = self._data
+
+    def write(self, data: bytes) -> None:
+        self._data += data
+
+    def read(self) -> bytes:
+        return MemoryFileSystem.objects[self._path]
+
+
+@pytest.fixture
+def memory() -> type[MemoryFileSystem]:
+    MemoryFileSystem.objects = {}
+    MemoryFileSystem.refusals = 0
+    return MemoryFileSystem
+
+
+def remote() -> PartitionCache:
+    cache = PartitionCache("testmemory://bucket/cache", 3)
+    cache.load()
+    return cache
+
+
+def test_on_object_stores_records_become_objects(memory: type[MemoryFileSystem]) -> None:
+    cache = remote()
+    for number in range(5):
+        cache.put(key(number), "p.v1", 200, f"body {number}")
+    cache.close()
+    assert [name[: name.rindex("/")] for name in memory.objects] == [
+        "testmemory://bucket/cache/p-00003"
+    ]
+    again = remote()
+    assert len(again) == 5
+    assert again.get(key(4)) == (200, "body 4")
+
+
+def test_on_object_stores_work_is_flushed_while_it_goes_on(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "FLUSH_BYTES", 1000)
+    memory.refusals = 1  # the first flush fails and is made up for
+    monkeypatch.setattr(segments, "FLUSH_SECONDS", 0.01)
+    cache = remote()
+    cache.put(key(0), "p.v1", 200, "x" * 2000)
+    while not memory.objects:
+        time.sleep(0.01)
+    cache.put(key(1), "p.v1", 200, "y")
+    cache.close()
+    assert len(memory.objects) == 2
+    assert len(remote()) == 2
+
+
+def test_what_cannot_be_written_at_the_end_is_raised(memory: type[MemoryFileSystem]) -> None:
+    cache = remote()
+    cache.put(key(0), "p.v1", 200, "x")
+    memory.refusals = 99
+    with pytest.raises(OSError, match="refused"):
+        cache.close()

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+from apache_beam.io.filesystem import FileMetadata, FileSystem
+
+from transforms.errors import OutputError
+from transforms.publishing import storage
+from transforms.publishing.lock import lock_dataset
+from transforms.publishing.versions import (
+    claim_version,
+    dataset_path,
+    latest_version,
+    list_versions,
+    open_dataset,
+    versions,
+)
+
+
+class StoredObject(io.BytesIO):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def close(self) -> None:
+        if not self.closed:
+            ObjectStore.objects[self.path] = self.getvalue()
+        super().close()
+
+
+class ObjectStore(FileSystem):
+    """A Beam filesystem that knows objects by name and has no directories."""
+
+    objects: ClassVar[dict[str, bytes]] = {}
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "objectstore"
+
+    def join(self, base: str, *paths: str) -> str:
+        return "/".join([base.rstrip("/"), *paths])
+
+    def split(self, path: str) -> tuple[str, ...]:
+        return tuple(path.rsplit("/", 1))
+
+    def has_dirs(self) -> bool:
+        return False
+
+    def _list(self, prefix: str) -> Iterator[FileMetadata]:
+        for path, data in list(self.objects.items()):
+            if path.startswith(prefix):
+                yield FileMetadata(path, len(data))
+
+    def create(self, path: str, mime_type: str = "", compression_type: str = "") -> StoredObject:
+        return StoredObject(path)
+
+    def open(self, path: str, mime_type: str = "", compression_type: str = "") -> io.BytesIO:
+        return io.BytesIO(self.objects[path])
+
+    def exists(self, path: str) -> bool:
+        return path in self.objects
+
+    def delete(self, paths: list[str]) -> None:
+        for path in paths:
+            del self.objects[path]
+
+    mkdirs = copy = rename = size = last_updated = checksum = metadata = None
+
+
+@pytest.fixture(params=["local", "objects"])
+def base(request, tmp_path):
+    ObjectStore.objects.clear()
+    return str(tmp_path) if request.param == "local" else "objectstore://bucket/a"
+
+
+@pytest.fixture
+def bucket():
+    ObjectStore.objects.clear()
+    return "objectstore://bucket/out"
+
+
+def test_what_was_written_is_found_read_and_removed(base):
+    storage.write_bytes(storage.join(base, "v[1]", "data", "x.parquet"), b"abc")
+    storage.write_bytes(storage.join(base, "v[1]", "README.md"), b"")
+
+    place = storage.join(base, "v[1]")
+    assert storage.files_below(place) == {"README.md": 0, "data/x.parquet": 3}
+    assert storage.read_bytes(storage.join(place, "data", "x.parquet")) == b"abc"
+    storage.remove_tree(place)
+    assert storage.files_below(place) == {}
+    storage.remove_tree(place)
+
+
+def test_the_same_object_gives_the_same_json(base):
+    storage.write_bytes(storage.join(base, "a.json"), storage.json_bytes({"b": "é", "a": None}))
+
+    assert storage.read_json(storage.join(base, "a.json")) == {"a": None, "b": "é"}
+    assert storage.json_bytes({"b": 1, "a": 2}) == storage.json_bytes({"a": 2, "b": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        storage.json_bytes({"a": float("nan")})
+
+
+def test_an_object_store_never_loses_what_another_run_is_writing(bucket):
+    path = dataset_path(bucket, "prosocial")
+    with lock_dataset(path):
+        open_dataset(path, "prosocial", {"partitions": 2}, {})
+    first = claim_version(path)
+    storage.write_bytes(storage.join(first.path, "shard.parquet"), b"half")
+
+    second = claim_version(path)
+
+    assert (first.number, second.number) == (1, 2)
+    assert storage.files_below(first.path) == {"shard.parquet": 4}
+    assert latest_version(path) is None
+    assert versions(path) == [first]
+
+
+def test_datasets_are_listed_in_an_object_store(bucket):
+    with pytest.raises(OutputError, match="no dataset"):
+        list_versions(bucket)
+    path = dataset_path(bucket, "prosocial")
+    open_dataset(path, "prosocial", {"partitions": 2}, {})
+    storage.write_bytes(storage.join(claim_version(path).path, "shard.parquet"), b"half")
+
+    (entry,) = list_versions(bucket)
+
+    assert (entry.dataset, entry.number, entry.complete) == ("prosocial", 1, False)
+    with pytest.raises(OutputError, match="partitions = 2"):
+        open_dataset(path, "prosocial", {"partitions": 2}, {"partitions": 3})

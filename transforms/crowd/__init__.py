@@ -1,0 +1,1 @@
+"""What several annotators of one unit come to: agreement among them."""

@@ -1,0 +1,203 @@
+"""What an endpoint's reply amounts to.
+
+A pure function of status and body, so that cached replies can be classified anew when the rules get
+better. Status, code and the fields made for it decide, never a word in a message.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from transforms.llm.calls import CallClass
+from transforms.llm.json_schema import Validator
+
+#: Classes whose reply was paid for and will not change: only these are cached.
+PAID = frozenset(
+    {
+        CallClass.OK,
+        CallClass.REFUSED,
+        CallClass.CONTENT_FILTER,
+        CallClass.TRUNCATED,
+        CallClass.BAD_JSON,
+        CallClass.SCHEMA,
+    }
+)
+
+_FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+_QUOTA_CODE = "insufficient_quota"
+_CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
+
+
+class Verdict(NamedTuple):
+    """A reply's class, its parsed answer when OK, what was wrong, and the tokens it used."""
+
+    call_class: CallClass
+    data: Mapping[str, Any] | None = None
+    detail: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def classify(status: int, body: str, validate: Validator) -> Verdict:
+    """Return what the reply with HTTP ``status`` and raw ``body`` amounts to.
+
+    ``validate`` checks the answer against the prompt's schema.
+    """
+    try:
+        reply = _DECODER.decode(body)
+    except (ValueError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict):
+        reply = {}
+    if status != 200:
+        return _failure(status, reply.get("error"))
+    error = reply.get("error")
+    choices = reply.get("choices")
+    if error and not choices:
+        # Some gateways answer 200 and put the failure of the provider behind them into the body.
+        code = error.get("code") if isinstance(error, dict) else None
+        return _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return Verdict(CallClass.SERVER, detail="a reply without choices")
+    sent, received = _tokens(reply.get("usage"))
+    verdict = _choice(choices[0], validate)
+    return verdict._replace(prompt_tokens=sent, completion_tokens=received)
+
+
+def _failure(status: int, error: object) -> Verdict:
+    error = error if isinstance(error, dict) else {}
+    codes = {code for code in (error.get("code"), error.get("type")) if isinstance(code, str)}
+    code = error.get("code")
+    detail = f"HTTP {status}"
+    if isinstance(code, str) and _CODE.fullmatch(code):
+        detail += f", code {code}"
+    return Verdict(_failure_class(status, codes), detail=detail)
+
+
+def _failure_class(status: int, codes: set[str]) -> CallClass:
+    if status in (400, 403) and codes & _FILTER_CODES:
+        return CallClass.CONTENT_FILTER
+    if status in (401, 403, 404):
+        return CallClass.AUTH
+    if status == 402 or (status == 429 and _QUOTA_CODE in codes):
+        return CallClass.BUDGET
+    if status == 429:
+        return CallClass.RATE_LIMITED
+    if status == 408:
+        return CallClass.TIMEOUT
+    return CallClass.SERVER if status >= 500 or status < 300 else CallClass.REQUEST
+
+
+def _choice(choice: Mapping[str, Any], validate: Validator) -> Verdict:
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return Verdict(CallClass.SERVER, detail="a choice without a message")
+    if message.get("refusal"):
+        return Verdict(CallClass.REFUSED, detail="the refusal field is set")
+    reason = choice.get("finish_reason")
+    if reason == "content_filter":
+        return Verdict(CallClass.CONTENT_FILTER, detail="finish_reason content_filter")
+    if reason == "length":
+        return Verdict(CallClass.TRUNCATED, detail="finish_reason length")
+    content = message.get("content")
+    if not isinstance(content, str) or not content.strip():
+        return Verdict(CallClass.BAD_JSON, detail="an answer without content")
+    data = _object(content, repair=reason == "stop")
+    if data is None:
+        return Verdict(CallClass.BAD_JSON, detail="no JSON object in the answer")
+    fault = validate(data)
+    if fault is not None:
+        return Verdict(CallClass.SCHEMA, detail=fault)
+    return Verdict(CallClass.OK, data=data)
+
+
+def _object(content: str, *, repair: bool) -> dict[str, Any] | None:
+    """Return the JSON object that ``content`` is or, with ``repair``, that stands in it."""
+    found = _decoded(content)
+    if found is None and repair:
+        fenced = _FENCE.search(content)
+        found = _decoded(fenced[1]) if fenced else _embedded(content)
+    return found
+
+
+def _decoded(text: str) -> dict[str, Any] | None:
+    try:
+        data = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and _encodable(text, data) else None
+
+
+def _embedded(content: str) -> dict[str, Any] | None:
+    """Return the first balanced object in a text, between words before and after it."""
+    start = content.find("{")
+    if start < 0:
+        return None
+    try:
+        data, end = _DECODER.raw_decode(content, start)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and _encodable(content[start:end], data) else None
+
+
+def _encodable(text: str, data: object) -> bool:
+    """Whether ``data`` is free of lone surrogates, which no column of text can hold."""
+    if "\\u" not in text and text.isascii():
+        return True
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _tokens(usage: object) -> tuple[int, int]:
+    if not isinstance(usage, dict):
+        return 0, 0
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    sent, received = (count if isinstance(count, int) else 0 for count in counts)
+    return sent, received
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return how many seconds the endpoint asks to wait, or None when it does not say.
+
+    ``headers`` find names in lower case. Understands ``retry-after-ms``, and ``retry-after`` as
+    seconds or as an HTTP date (RFC 9110, section 10.2.3); what lies in the past is 0.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    return max(0.0, (date - (now or datetime.now(timezone.utc))).total_seconds())
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None

@@ -1,0 +1,72 @@
+"""The client: one attempt at one call, by the openai package on its cheapest path.
+
+Measured CPU per call (two cores, 64 in flight, 50 ms): ``chat.completions.create`` on the
+package's aiohttp transport 0.84 ms, ``post`` of ready bytes 0.40 ms, with the HTTP client of
+``transforms.llm.transport`` 0.27 ms; bare aiohttp 0.12 ms. Retries are not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from transforms.llm.calls import CallClass
+from transforms.llm.settings import EngineSettings
+
+
+class Reply(NamedTuple):
+    """What came of one attempt: status, body and headers (whatever their case), or a fault."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str]
+    fault: CallClass | None = None
+    detail: str | None = None
+
+
+class Client:
+    """Sends request bodies; used on one event loop, never pickled."""
+
+    def __init__(self, settings: EngineSettings, api_key: str) -> None:
+        import httpx2
+        import openai
+
+        from transforms.llm.transport import AiohttpClient
+
+        self._openai = openai
+        self._response = httpx2.Response
+        self._url = settings.base_url.rstrip("/") + "/chat/completions"
+        self._options: Any = {"headers": {"Content-Type": "application/json"}}
+        self._client = openai.AsyncOpenAI(
+            api_key=api_key,
+            base_url=settings.base_url,
+            max_retries=0,
+            http_client=AiohttpClient(
+                settings.base_url, settings.timeout, settings.connect_timeout
+            ),
+        )
+
+    async def send(self, body: bytes) -> Reply:
+        """Return the reply to one attempt; a network's failure is in it, not raised.
+
+        Bytes of a reply that are no UTF-8 become lone surrogates.
+        """
+        try:
+            response = await self._client.post(
+                self._url, cast_to=self._response, content=body, options=self._options
+            )
+        except self._openai.APIStatusError as error:
+            response = error.response
+        except self._openai.APITimeoutError:
+            return Reply(0, "", {}, CallClass.TIMEOUT, "no reply in time")
+        except self._openai.APIConnectionError as error:
+            return Reply(0, "", {}, CallClass.SERVER, f"no connection: {error.__cause__}")
+        return Reply(
+            response.status_code,
+            response.content.decode("utf-8", "surrogateescape"),
+            response.headers,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()

@@ -1,0 +1,1 @@
+"""The embedded model: weights from packages, served by llama.cpp on loopback."""

@@ -1,0 +1,249 @@
+"""The engine: one event loop per process that works on the items of many partitions at once.
+
+The unit of work is an item (one key): a coroutine that makes as many dependent calls as it needs.
+There is no barrier, neither of batches nor of partitions: a slow answer holds up its own item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import functools
+import gc
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from transforms.llm.admission import Admission, InFlightAdmission
+from transforms.llm.cache import PartitionCache
+from transforms.llm.calling import EndpointCalls
+from transforms.llm.client import Client
+from transforms.llm.job import Job, Work
+from transforms.llm.replay import replay
+from transforms.llm.request import RequestForms
+from transforms.llm.settings import EngineSettings
+from transforms.llm.statistics import KEYS, statistics
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Items that are started at once, as a multiple of the calls that may be in flight: enough that
+#: none of the places stays empty while items work, few enough that a partition of 100,000 items is
+#: not 100,000 tasks.
+ITEMS_PER_CALL = 2
+
+
+class Engine:
+    """Works on the items of partitions; made by ``engine``, closed when the process ends."""
+
+    def __init__(
+        self, settings: EngineSettings, api_key: str, admission: Admission | None = None
+    ) -> None:
+        self._settings = settings
+        self._forms = RequestForms(settings)
+        self._calls = EndpointCalls(
+            settings,
+            Client(settings, api_key),
+            admission or InFlightAdmission(settings.concurrency),
+        )
+        self._bound = settings.concurrency * ITEMS_PER_CALL
+        self._started = 0
+        self._closing = False
+        self._jobs: set[Job[Any, Any]] = set()
+        self._queue: deque[tuple[Job[Any, Any], int]] = deque()
+        self._caches: dict[int, tuple[PartitionCache, int]] = {}
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="remint-calls", daemon=True
+        )
+        # What is there by now (Beam alone is some 100 MB) stays: collecting it again and again
+        # would cost more than the calls do.
+        gc.collect()
+        gc.freeze()
+        self._thread.start()
+
+    def submit(
+        self,
+        partition: int,
+        items: Sequence[T],
+        work: Work[T, R],
+        counts: Counter[str] | None = None,
+    ) -> concurrent.futures.Future[list[R]]:
+        """Work on ``items`` of ``partition`` and return the future of the results, in their order.
+
+        Items whose calls are all in the cache are done when this returns. An exception of ``work``
+        is a fault of the program: it ends the job's other items and is what the future raises.
+        ``counts`` is filled with what the job's calls came to (see ``transforms.llm.statistics``),
+        and is complete when the future is done. Safe to call from several threads.
+        """
+        job = Job(partition, items, work, self._acquire(partition), Counter())
+        if counts is not None:
+            job.counts = counts
+        try:
+            job.cache.load()
+            missing = self._replay(job)
+        except Exception as error:  # of whatever kind: it belongs to who waits for the future
+            self._release(partition)
+            job.future.set_exception(error)
+            return job.future
+        statistics.add(job.counts)
+        if missing:
+            job.missing = len(missing)
+            self._loop.call_soon_threadsafe(self._enqueue, job, missing)
+        else:
+            self._release(partition)
+            job.future.set_result(cast("list[R]", job.results))
+        return job.future
+
+    def _replay(self, job: Job[Any, Any]) -> list[int]:
+        if not len(job.cache):
+            return list(range(len(job.items)))
+        missing = []
+        for index in range(len(job.items)):
+            done, result = replay(job.coroutine(index, None, self._forms))
+            if done:
+                job.results[index] = result
+            else:
+                missing.append(index)
+        job.counts[KEYS] += len(job.items) - len(missing)
+        return missing
+
+    def _enqueue(self, job: Job[Any, Any], missing: list[int]) -> None:
+        def abandon(future: concurrent.futures.Future[Any]) -> None:
+            if future.cancelled() and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._abandon, job)
+
+        job.future.add_done_callback(abandon)
+        self._jobs.add(job)
+        self._queue.extend((job, index) for index in missing)
+        self._start()
+
+    def _start(self) -> None:
+        while self._queue and self._started < self._bound:
+            job, index = self._queue.popleft()
+            if job.over:
+                continue
+            task = self._loop.create_task(job.coroutine(index, self._calls, self._forms))
+            self._started += 1
+            job.tasks.add(task)
+            task.add_done_callback(functools.partial(self._ended, job, index))
+
+    def _ended(self, job: Job[Any, Any], index: int, task: asyncio.Task[Any]) -> None:
+        self._started -= 1
+        job.tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._finish(job, error)
+            else:
+                job.results[index] = task.result()
+                job.missing -= 1
+                job.counts[KEYS] += 1
+                statistics.add({KEYS: 1})
+                if not job.missing:
+                    self._finish(job, None)
+        elif not job.over:
+            self._finish(job, RuntimeError("an item was cancelled from within its work"))
+        self._start()
+
+    def _abandon(self, job: Job[Any, Any]) -> None:
+        self._finish(job, concurrent.futures.CancelledError())
+
+    def _finish(self, job: Job[Any, Any], error: BaseException | None) -> None:
+        if job.over:
+            return
+        job.over = True
+        self._jobs.discard(job)
+        for task in job.tasks:
+            task.cancel()
+        if self._closing:
+            self._settle(job, error)
+        else:
+            # Closing the cache may write the rest of a segment to an object store.
+            threading.Thread(target=self._settle, args=(job, error)).start()
+
+    def _settle(self, job: Job[Any, Any], error: BaseException | None) -> None:
+        try:
+            self._release(job.partition)
+        except OSError as fault:
+            error = error or fault
+        if not job.future.set_running_or_notify_cancel():
+            return
+        if error is None:
+            job.future.set_result(job.results)
+        else:
+            job.future.set_exception(error)
+
+    def _acquire(self, partition: int) -> PartitionCache:
+        with self._lock:
+            cache, users = self._caches.get(partition, (None, 0))
+            if cache is None:
+                cache = PartitionCache(self._settings.cache, partition)
+            self._caches[partition] = cache, users + 1
+            return cache
+
+    def _release(self, partition: int) -> None:
+        with self._lock:
+            cache, users = self._caches[partition]
+            if users > 1:
+                self._caches[partition] = cache, users - 1
+                return
+            del self._caches[partition]
+        cache.close()
+
+    def close(self) -> None:
+        """Break off what is in work, close the connections and end the loop."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    async def _wind_up(self) -> None:
+        self._closing = True
+        tasks = [task for job in self._jobs for task in job.tasks]
+        for job in list(self._jobs):
+            self._abandon(job)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._calls.close()
+
+
+_engines: dict[EngineSettings, Engine] = {}
+_engines_lock = threading.Lock()
+
+
+def engine(settings: EngineSettings) -> Engine:
+    """Return this process's engine for ``settings``, making it where there is none yet.
+
+    The key is read from ``OPENAI_API_KEY``; endpoints that need none get a placeholder.
+    """
+    with _engines_lock:
+        found = _engines.get(settings)
+        if found is None:
+            found = Engine(settings, os.environ.get("OPENAI_API_KEY") or "none")
+            _engines[settings] = found
+        return found
+
+
+def close_engines() -> None:
+    """Close the engines of this process; the next use makes new ones."""
+    with _engines_lock:
+        engines = list(_engines.values())
+        _engines.clear()
+    for each in engines:
+        each.close()
+
+
+def _forget_engines() -> None:
+    """In a forked child: the loops' threads stayed behind, so do the engines."""
+    global _engines_lock
+    _engines_lock = threading.Lock()
+    _engines.clear()
+
+
+atexit.register(close_engines)
+os.register_at_fork(after_in_child=_forget_engines)

@@ -1,0 +1,46 @@
+"""A job: what the engine knows of one partition's items while it works on them."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from transforms.llm.cache import PartitionCache
+from transforms.llm.calling import EndpointCalls, ItemCaller
+from transforms.llm.calls import Caller
+from transforms.llm.request import RequestForms
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Work = Callable[[T, Caller], Coroutine[Any, Any, R]]
+
+
+@dataclass(eq=False)
+class Job(Generic[T, R]):
+    """A partition's items on their way through the engine."""
+
+    partition: int
+    items: Sequence[T]
+    work: Work[T, R]
+    cache: PartitionCache
+    counts: Counter[str]
+    future: concurrent.futures.Future[list[R]] = field(default_factory=concurrent.futures.Future)
+    results: list[R | None] = field(init=False)
+    missing: int = 0
+    tasks: set[asyncio.Task[R]] = field(default_factory=set)
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.results = [None] * len(self.items)
+
+    def coroutine(
+        self, index: int, calls: EndpointCalls | None, forms: RequestForms
+    ) -> Coroutine[Any, Any, R]:
+        """Return the coroutine of one item; without ``calls`` it sees the cache alone."""
+        caller = ItemCaller(forms, self.partition, self.cache, self.counts, calls)
+        return self.work(self.items[index], caller)

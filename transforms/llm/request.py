@@ -1,0 +1,109 @@
+"""Requests: the body that is sent, and the key under which its answer is cached.
+
+The key is the SHA-256 over everything that shapes the answer: the key's own format version,
+endpoint, model, rendered messages, every sampling parameter, the response schema and how it is
+imposed, the extra body, and the index of the sample. What all calls of a prompt share is rendered
+and hashed once, so that a call costs the rendering and hashing of its last message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.llm.prompts import Prompt
+from transforms.llm.settings import EngineSettings, StructuredMode
+
+#: Goes up whenever the same call would get another key or another body.
+KEY_VERSION = 1
+
+_LENGTHS = ("max_completion_tokens", "max_tokens")
+_HERE = "\x00question\x00"
+
+
+class RequestForm:
+    """The requests of one prompt under one engine's settings: all but the last message is fixed.
+
+    ``room`` multiplies the tokens that an answer may have (2 for the one larger retry of an answer
+    that was cut): another body, hence another key.
+    """
+
+    def __init__(self, settings: EngineSettings, prompt: Prompt, room: int = 1) -> None:
+        body = json.dumps(_body(settings, prompt, room), separators=(",", ":"))
+        head, mark, tail = body.partition(json.dumps(_HERE))
+        if not mark:
+            raise ValueError("extra_body must not replace the messages")
+        self._head, self._tail = head.encode(), tail.encode()
+        self._question = prompt.question
+        shared = [KEY_VERSION, settings.endpoint, settings.structured.value, prompt.schema, body]
+        self._shared_hash = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
+
+    def question(self, variables: Mapping[str, Any]) -> bytes:
+        """Return the last message's text, rendered and as a JSON string (ASCII)."""
+        return json.dumps(self._question(variables)).encode()
+
+    def key(self, question: bytes, sample: int) -> str:
+        """Return the request key (64 hex digits) of ``sample`` for what ``question`` returned."""
+        digest = self._shared_hash.copy()
+        digest.update(b"%d\x00%b" % (sample, question))
+        return digest.hexdigest()
+
+    def body(self, question: bytes) -> bytes:
+        """Return the request's JSON body."""
+        return self._head + question + self._tail
+
+
+def _body(settings: EngineSettings, prompt: Prompt, room: int) -> dict[str, Any]:
+    messages = [*(dict(message) for message in prompt.prefix), {"role": "user", "content": _HERE}]
+    if settings.structured is not StructuredMode.JSON_SCHEMA:
+        messages[0]["content"] += "\n\n" + _schema_text(prompt.schema)
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": messages,
+        **prompt.sampling.parameters(),
+        **_response_format(settings.structured, prompt),
+        **settings.extra(),
+    }
+    body = {name: value for name, value in body.items() if value is not None}
+    for length in _LENGTHS:
+        if length in body:
+            body[length] *= room
+    return body
+
+
+def _response_format(mode: StructuredMode, prompt: Prompt) -> dict[str, Any]:
+    if mode is StructuredMode.NONE:
+        return {}
+    if mode is StructuredMode.JSON_OBJECT:
+        return {"response_format": {"type": "json_object"}}
+    name = prompt.id.replace(".", "_")
+    schema = {"name": name, "strict": True, "schema": prompt.schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _schema_text(schema: Mapping[str, Any]) -> str:
+    compact = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return (
+        "Reply with a single JSON object and nothing before or after it. "
+        f"It has to be valid under this JSON schema: {compact}"
+    )
+
+
+class RequestForms:
+    """The forms of the prompts that were used under one engine's settings, made once each."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        # By identity: a prompt is no hash key, and two with the same hash may differ in what was
+        # replaced after loading. The prompt is kept so that its identity stays its own.
+        self._forms: dict[tuple[int, int], tuple[Prompt, RequestForm]] = {}
+
+    def get(self, prompt: Prompt, room: int) -> RequestForm:
+        """Return the form of ``prompt`` for ``room`` times its tokens."""
+        found = self._forms.get((id(prompt), room))
+        if found is None:
+            found = prompt, RequestForm(self._settings, prompt, room)
+            self._forms[id(prompt), room] = found
+        return found[1]

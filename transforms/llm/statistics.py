@@ -1,0 +1,45 @@
+"""What the calls of this process came to: counts that a progress line can read at any time."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+
+#: Names counted beside the classes (``class_ok``, ``class_timeout``, ...).
+SENT, CACHED, SHARED, RETRIED = "calls_sent", "calls_cached", "calls_shared", "calls_retried"
+PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
+KEYS = "keys_done"
+
+
+class Statistics:
+    """Counts by name; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._in_flight = 0
+        self._lock = threading.Lock()
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add ``counts`` to what was counted so far."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def flight(self, change: int) -> None:
+        """Note that so many more calls (fewer, when negative) are in flight."""
+        with self._lock:
+            self._in_flight += change
+
+    def counts(self) -> Counter[str]:
+        """Return a copy of the counts; what is not in it is 0."""
+        with self._lock:
+            return self._counts.copy()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls sent and not answered yet."""
+        return self._in_flight
+
+
+#: Of this process, over all its engines.
+statistics = Statistics()

@@ -1,0 +1,129 @@
+"""Model calls in a Beam stage: partitions stream through the engine, without a barrier.
+
+``process`` hands a partition to the engine and gives out whichever partitions are done by then;
+``finish_bundle`` waits for the rest. So the stragglers of one partition keep no other waiting, and
+``partitions_in_flight`` bounds what is held in memory.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.llm.calls import Caller
+from transforms.llm.engine import engine
+from transforms.llm.settings import EngineSettings
+
+NAMESPACE = "remint"
+
+P = TypeVar("P", contravariant=True)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class PartitionWork(Protocol[P, T, R]):
+    """What is done with a partition ``P``: its items ``T`` and their results ``R``; picklable."""
+
+    def items(self, partition: P) -> Sequence[T]:
+        """Return the items of ``partition`` that need calls, in an order of their own."""
+        ...  # pragma: no cover - protocol
+
+    async def work(self, item: T, caller: Caller) -> R:
+        """Return the result of one item, making its calls by ``caller``."""
+        ...  # pragma: no cover - protocol
+
+    def finish(self, partition: P, results: list[R]) -> Iterable[Any]:
+        """Yield the stage's outputs (tagged ones too) from the results, in the items' order."""
+        ...  # pragma: no cover - protocol
+
+
+@dataclass
+class _Held:
+    """A partition that the engine is working on."""
+
+    partition: Any
+    timestamp: Any
+    windows: tuple[Any, ...]
+    counts: Counter[str] = field(default_factory=Counter)
+    future: concurrent.futures.Future[list[Any]] | None = None
+
+
+class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
+    """Elements ``(partition number, partition)`` to what ``work.finish`` makes of them."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        work: PartitionWork[P, T, R],
+        partitions_in_flight: int = 4,
+    ) -> None:
+        super().__init__()
+        if partitions_in_flight < 1:
+            raise ValueError("partitions_in_flight must be at least 1")
+        self._settings = settings
+        self._work = work
+        self._bound = partitions_in_flight
+        self._held: list[_Held] = []
+
+    def start_bundle(self) -> None:
+        """Start with nothing held."""
+        self._held = []
+
+    def process(
+        self,
+        element: tuple[int, P],
+        timestamp: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        """Submit one partition and yield the outputs of those that are done."""
+        number, partition = element
+        held = _Held(partition, timestamp, (window,))
+        held.future = engine(self._settings).submit(
+            number, self._work.items(partition), self._work.work, held.counts
+        )
+        self._held.append(held)
+        yield from self._done(leave=self._bound - 1)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Wait for all partitions of the bundle and yield their outputs."""
+        yield from self._done(leave=0)
+
+    def teardown(self) -> None:
+        """Break off what a failed bundle left behind."""
+        for held in self._held:
+            if held.future is not None:
+                held.future.cancel()
+        self._held = []
+
+    def _done(self, leave: int) -> Iterator[Any]:
+        """Yield the outputs of what is done, waiting until at most ``leave`` are not."""
+        while True:
+            for held in [held for held in self._held if held.future and held.future.done()]:
+                self._held.remove(held)
+                yield from self._outputs(held)
+            if len(self._held) <= leave:
+                return
+            concurrent.futures.wait(
+                [held.future for held in self._held if held.future],
+                return_when=concurrent.futures.FIRST_COMPLETED,
+            )
+
+    def _outputs(self, held: _Held) -> Iterator[Any]:
+        assert held.future is not None  # noqa: S101 - tells the type checker
+        results = held.future.result()
+        for name, count in sorted(held.counts.items()):
+            Metrics.counter(NAMESPACE, name).inc(count)
+        for output in self._work.finish(held.partition, results):
+            if isinstance(output, TaggedOutput):
+                value = WindowedValue(output.value, held.timestamp, held.windows)
+                yield TaggedOutput(output.tag, value)
+            else:
+                yield WindowedValue(output, held.timestamp, held.windows)

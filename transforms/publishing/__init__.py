@@ -1,0 +1,1 @@
+"""Publishing: shards, the version that holds them, its card, ledger, validation and manifest."""

@@ -1,0 +1,85 @@
+"""Small files on any Beam filesystem; directories need care only where the filesystem has them."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+
+def is_local(path: str) -> bool:
+    """Return whether ``path`` is a plain path, so that locks and exclusive directories exist."""
+    return FileSystems.get_scheme(path) is None
+
+
+def join(base: str, *parts: str) -> str:
+    """Return ``base`` with ``parts`` appended, by the rules of its filesystem."""
+    return str(FileSystems.join(base, *parts)) if parts else base
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what the file at ``path`` holds."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return bytes(file.read())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write ``data`` to ``path``, whose directories are made."""
+    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        file.write(data)
+
+
+def read_json(path: str) -> Any:
+    """Return the JSON value that the file at ``path`` holds."""
+    return json.loads(read_bytes(path))
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """Return ``value`` as indented UTF-8 JSON with sorted keys, the same bytes each time."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode("utf-8")
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or directory at ``path``."""
+    return bool(FileSystems.exists(path))
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of ``data`` in hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def files_below(directory: str) -> dict[str, int]:
+    """Return the files below ``directory``: size in bytes by path relative to it, sorted."""
+    if is_local(directory):
+        base = Path(directory)
+        found = {
+            path.relative_to(base).as_posix(): path.stat().st_size
+            for path in base.rglob("*")
+            if path.is_file()
+        }
+    else:
+        prefix = directory.rstrip("/") + "/"
+        (match,) = FileSystems.match([glob.escape(prefix) + "**"])
+        found = {item.path[len(prefix) :]: int(item.size_in_bytes) for item in match.metadata_list}
+    return dict(sorted(found.items()))
+
+
+def remove_tree(directory: str) -> None:
+    """Remove ``directory`` and what is in it; nothing happens where it is not."""
+    if is_local(directory):
+        if os.path.lexists(directory):
+            shutil.rmtree(directory)
+        return
+    paths = [join(directory, name) for name in files_below(directory)]
+    if paths:
+        FileSystems.delete(paths)

@@ -1,0 +1,214 @@
+"""Datasets and their versions: what an output directory holds, and which number is next.
+
+    <output>/<dataset>/dataset.json   written once: what every version of the dataset shares
+    <output>/<dataset>/v0003/         a version, from the moment its manifest is there
+
+A directory without a manifest is not a version: it is what a dead or failed run left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transforms.errors import OutputError
+from transforms.publishing import storage
+from transforms.publishing.manifest import manifest_path, read_manifest
+from transforms.publishing.shards import DEFAULT
+
+DATASET_NAME = "dataset.json"
+#: Layout of a dataset's directory; a later layout gets the next number.
+FORMAT_VERSION = 1
+_VERSION = re.compile(r"v(\d{4,})")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version's number and directory, complete or only claimed."""
+
+    number: int
+    path: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether its manifest is there."""
+        return storage.exists(manifest_path(self.path))
+
+
+def dataset_path(output: str, dataset: str) -> str:
+    """Return the directory of ``dataset`` below ``output``; creates nothing.
+
+    Raises:
+        OutputError: where ``output`` is a file, or holds things but no dataset of remint's.
+    """
+    path = storage.join(output, dataset)
+    if not storage.is_local(output):
+        return path
+    for place in (output, path):
+        if os.path.lexists(place) and not os.path.isdir(place):
+            raise OutputError(f"{place} is not a directory; give another --output")
+    if os.path.exists(os.path.join(output, DATASET_NAME)):
+        raise OutputError(f"{output} is a dataset itself; give the directory above it as --output")
+    if _visible(path) and not os.path.exists(os.path.join(path, DATASET_NAME)):
+        raise OutputError(
+            f"{path} holds files but no {DATASET_NAME}, so it is not an output of remint; "
+            "give a new or an empty directory as --output"
+        )
+    names = [name for name in _visible(output) if name != dataset]
+    if names and not any(_is_dataset(os.path.join(output, name)) for name in [*names, dataset]):
+        raise OutputError(
+            f"{output} holds files but no dataset of remint's; "
+            "give a new or an empty directory as --output"
+        )
+    return path
+
+
+def _visible(directory: str) -> list[str]:
+    if not os.path.isdir(directory):
+        return []
+    return [name for name in os.listdir(directory) if not name.startswith(".")]
+
+
+def _is_dataset(directory: str) -> bool:
+    return os.path.isfile(os.path.join(directory, DATASET_NAME))
+
+
+def open_dataset(
+    path: str, dataset: str, defaults: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that every version of the dataset at ``path`` shares.
+
+    The first run writes them: ``defaults`` overlaid with what the user has ``chosen``. For later
+    runs they stand; call it with the dataset locked.
+
+    Raises:
+        OutputError: where a chosen value is not the dataset's, or ``path`` is another dataset.
+    """
+    place = storage.join(path, DATASET_NAME)
+    if not storage.exists(place):
+        settings = {**defaults, **chosen}
+        written = {"dataset": dataset, "format_version": FORMAT_VERSION, "settings": settings}
+        storage.write_bytes(place, storage.json_bytes(written))
+        return settings
+    try:
+        stored = storage.read_json(place)
+        name, layout = stored["dataset"], stored["format_version"]
+        settings = dict(stored["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"{place} can't be read; restore it or give another --output") from error
+    if (name, layout) != (dataset, FORMAT_VERSION):
+        raise OutputError(
+            f"{path} is dataset {name!r} in layout {layout}, not {dataset!r} in layout "
+            f"{FORMAT_VERSION}; give another --output"
+        )
+    for option, value in chosen.items():
+        if option in settings and settings[option] != value:
+            raise OutputError(
+                f"{path} was begun with {option} = {settings[option]!r} and every version of it "
+                f"shares that, so {value!r} can't be used; leave the option out or give another "
+                "--output"
+            )
+    return {**defaults, **settings}
+
+
+def versions(path: str) -> list[Version]:
+    """Return the versions of the dataset at ``path`` by number, claimed ones among them."""
+    if storage.is_local(path):
+        names = {name for name in _visible(path) if os.path.isdir(os.path.join(path, name))}
+    else:
+        names = {name.split("/", 1)[0] for name in storage.files_below(path)}
+    numbers = [int(match[1]) for name in names if (match := _VERSION.fullmatch(name))]
+    return [Version(number, _version_path(path, number)) for number in sorted(numbers)]
+
+
+def latest_version(path: str) -> Version | None:
+    """Return the newest complete version of the dataset at ``path``."""
+    return next((version for version in reversed(versions(path)) if version.complete), None)
+
+
+def claim_version(path: str) -> Version:
+    """Claim the next version of the dataset at ``path`` and return it; the dataset is locked.
+
+    On a local filesystem what dead and failed runs have left is removed and the directory is made.
+    Elsewhere nothing is removed, since its writer might still live: the number above all is taken.
+
+    Raises:
+        OutputError: where another run has made that directory in the meantime.
+    """
+    existing = versions(path)
+    if not storage.is_local(path):
+        number = 1 + max((version.number for version in existing), default=0)
+        return Version(number, _version_path(path, number))
+    complete = [version.number for version in existing if version.complete]
+    for version in existing:
+        if version.number not in complete:
+            storage.remove_tree(version.path)
+    number = 1 + max(complete, default=0)
+    claimed = Version(number, _version_path(path, number))
+    try:
+        os.mkdir(claimed.path)
+    except FileExistsError as error:
+        raise OutputError(
+            f"{claimed.path} was made by another run just now; run again when that one has ended"
+        ) from error
+    return claimed
+
+
+@dataclass(frozen=True)
+class VersionEntry:
+    """One line of a listing; a version that is not complete has a path and nothing else."""
+
+    dataset: str
+    number: int
+    path: str
+    complete: bool
+    created: str | None = None
+    dialogues: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+def list_versions(output: str) -> list[VersionEntry]:
+    """Return what versions the datasets below ``output`` have, by dataset and number.
+
+    Raises:
+        OutputError: where no dataset of remint's is below ``output``.
+    """
+    datasets = _datasets(output)
+    if not datasets:
+        raise OutputError(f"{output} holds no dataset of remint's; give a run's --output")
+    return [
+        _entry(dataset, version)
+        for dataset in datasets
+        for version in versions(storage.join(output, dataset))
+    ]
+
+
+def _datasets(output: str) -> list[str]:
+    if storage.is_local(output):
+        return sorted(name for name in _visible(output) if _is_dataset(os.path.join(output, name)))
+    names = (path.split("/") for path in storage.files_below(output))
+    return sorted({parts[0] for parts in names if parts[1:] == [DATASET_NAME]})
+
+
+def _entry(dataset: str, version: Version) -> VersionEntry:
+    if not version.complete:
+        return VersionEntry(dataset, version.number, version.path, complete=False)
+    manifest = read_manifest(version.path)
+    return VersionEntry(
+        dataset,
+        version.number,
+        version.path,
+        complete=True,
+        created=manifest.run["created"],
+        dialogues=manifest.summary.get("dialogues"),
+        rows=sum(shard.rows for shard in manifest.shards if shard.configuration == DEFAULT),
+        bytes=sum(size for size, _ in manifest.expected_files().values()),
+    )
+
+
+def _version_path(path: str, number: int) -> str:
+    return storage.join(path, f"v{number:04d}")
