@@ -100,3 +100,28 @@ def gather_group(element: tuple[int, Mapping[str, Iterable[Piece]]]) -> tuple[in
     """Return one partition's frames from what a CoGroupByKey brought together."""
     partition, groups = element
     return partition, gather(piece for pieces in groups.values() for piece in pieces)
+
+
+def on_partition(stage: Callable[..., Frames], *arguments: Any) -> Callable[[Any], Any]:
+    """Return ``stage`` as a function on ``(partition, frames)`` elements."""
+
+    def carry(element: tuple[int, Frames]) -> tuple[int, Frames]:
+        number, frames = element
+        return number, stage(frames, *arguments)
+
+    return carry
+
+
+def on_packed(stage: Callable[..., Frames]) -> Callable[..., Any]:
+    """Return ``stage`` as a function on ``(partition, packed frames)`` and its other arguments."""
+
+    def carry(element: tuple[int, Packed], *arguments: Any) -> tuple[int, Frames]:
+        number, packed = element
+        return number, stage(unpack(packed), *arguments)
+
+    return carry
+
+
+def pack_element(number: int, frames: Frames) -> tuple[int, Packed]:
+    """Return a partition with its frames packed, as steps that are read twice hand them on."""
+    return number, pack(frames)

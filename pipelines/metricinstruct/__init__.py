@@ -1,1 +1,1 @@
-"""MetricInstruct: system outputs and references with error analyses, as TIGERScore was trained on."""
+"""MetricInstruct: outputs of systems, and damaged references, with analyses of their errors."""

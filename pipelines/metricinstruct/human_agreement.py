@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from transforms.crowd.spans import JUDGEMENTS, SPANS
+from pipelines.metricinstruct.schema import NO_ERROR, REAL, SEVERITIES
+from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
 
 #: Columns that name a segment.
 SEGMENT = ("source", "item", "system")
@@ -65,6 +66,37 @@ def human_annotations(human: pl.DataFrame, no_error: str) -> tuple[pl.DataFrame,
         pl.when(in_output).then(pl.col("start", "end").cast(pl.Int64)).name.keep()
     )
     return judgements.select(list(JUDGEMENTS)), spans.select(list(SPANS))
+
+
+def annotator_pairs(
+    analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.DataFrame, model: str
+) -> Tallies:
+    """Return the sums for all pairs of the model and the human annotators of a partition.
+
+    Only outputs that the model analysed count, also between human annotators, so that all figures
+    are about the same outputs. Annotators are named with their source and stratum: the same name
+    in two sources is not the same person.
+
+    Args:
+        analyses: schema ``ANALYSED``.
+        chosen: schema ``CHOSEN``, the examples behind them.
+        human: schema ``HUMAN_ERRORS``.
+        model: the model's name.
+    """
+    real = pl.col("channel") == REAL
+    judged = human.join(
+        analyses.filter(real).select("errors", id="example_id"), on="id", maintain_order="left"
+    ).join(chosen.filter(real).select("id", "stratum"), on="id", maintain_order="left")
+    place = pl.concat_str("source", "stratum", separator=" ", ignore_nulls=True)
+    people = judged.with_columns(
+        # The same item and system may stand in two strata; the output tells them apart.
+        pl.concat_str("id", "item", separator=" ").alias("item"),
+        pl.format("{}: {}", place, "annotator").alias("annotator"),
+    )
+    segments = people.unique([*SEGMENT, "id"], maintain_order=True)
+    both = zip(model_annotations(segments, model), human_annotations(people, NO_ERROR), strict=True)
+    judgements, spans = (pl.concat(frames) for frames in both)
+    return tally(judgements, spans, SEVERITIES)
 
 
 def _segment() -> pl.Expr:

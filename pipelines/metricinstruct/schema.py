@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 import pyarrow as pa
 
+from pipelines.metricinstruct.errors.record import ERRORS
 from transforms.frames import Schema
 
 SUMMARIZATION = "summarization"
@@ -44,6 +45,10 @@ SEVERITIES = (MAJOR, MINOR)
 REAL = "real"
 SYNTHETIC = "synthetic"
 CHANNELS = (REAL, SYNTHETIC)
+
+SPLITS = ("train", "validation", "test")
+#: Which split an input's rows go to where its sources disagree: evaluation sets stay whole.
+SPLIT_PRIORITY = ("test", "validation", "train")
 
 #: The mark of an annotator who found nothing; such a row of ``HUMAN_ERRORS`` is not an error.
 NO_ERROR = "No-error"
@@ -119,6 +124,140 @@ RELEASED = pa.schema(
     ]
 )
 
+#: The same rows with everything a program wants to read of them; ``id`` names a row everywhere.
+STRUCTURED = pa.schema(
+    [
+        pa.field("id", pa.string()),  # 16 hex digits of the SHA-256 of input and output
+        pa.field("key", pa.string()),  # of the input: all outputs for it share it
+        pa.field("task", pa.string()),
+        pa.field("channel", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("stratum", pa.string()),  # the language pair, null elsewhere
+        pa.field("system", pa.string()),  # null in the synthetic channel
+        pa.field("kind", pa.string()),  # real | corrupted | reference | paraphrase | free_form
+        pa.field("instruction", pa.string()),
+        pa.field("input_context", pa.string()),
+        pa.field("hypo_output", pa.string()),
+        pa.field("references", pa.list_(pa.string())),  # the first one was shown or edited
+        pa.field("errors", ERRORS),
+        pa.field("error_count", pa.int32()),
+        pa.field("score_reduction", pa.float64()),  # the sum over the errors
+    ]
+)
+
+#: TIGERScore's fine-tuning prompt and the released text as its completion.
+FINE_TUNING = pa.schema([pa.field("prompt", pa.string()), pa.field("completion", pa.string())])
+
+#: What a check of the verification said.
+VERDICT = pa.struct(
+    [
+        pa.field("check", pa.string()),  # fix | analysis
+        pa.field("error", pa.int32()),  # the error's number, from 1; null: the analysis as a whole
+        pa.field("outcome", pa.string()),
+        pa.field("swapped", pa.bool_()),  # the two outputs were shown in the other order
+        pa.field("reason", pa.string()),
+        pa.field("prompt_id", pa.string()),
+        pa.field("request_hash", pa.string()),
+    ]
+)
+
+#: One row per published row: where it comes from, how it was chosen, and how it was made.
+PROVENANCE = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("channel", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("item", pa.string()),  # the input's id in the source
+        pa.field("systems", pa.list_(pa.string())),  # all systems that gave this very output
+        pa.field("file", pa.string()),
+        pa.field("line", pa.int64()),
+        pa.field("quality", pa.float64()),  # given in the data
+        pa.field("metric", pa.string()),  # by which the input's outputs were ranked
+        pa.field("rank", pa.int64()),
+        pa.field("outputs", pa.int64()),
+        pa.field("choice", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("form", pa.string()),  # of the answer: structured | labelled
+        pa.field("aspects_asked", pa.list_(pa.string())),
+        pa.field("aspects_missing", pa.list_(pa.string())),  # asked and not among the errors
+        pa.field("aspects_unasked", pa.list_(pa.string())),
+        pa.field("truncated", pa.list_(pa.string())),  # texts that were cut before they were shown
+        pa.field("analysis_text", pa.string()),  # the free-text analysis of the first step
+        pa.field("own_answer", pa.string()),
+        pa.field("errors_removed", pa.int32()),  # the smallest ones of an analysis too long
+        pa.field("model", pa.string()),
+        pa.field("prompt_ids", pa.list_(pa.string())),  # one per call, as the other lists
+        pa.field("prompt_hashes", pa.list_(pa.string())),
+        pa.field("request_hashes", pa.list_(pa.string())),
+        pa.field("sampling", pa.list_(pa.string())),  # JSON
+        pa.field("verdicts", pa.list_(VERDICT)),
+    ]
+)
+
+#: One row per human annotation of a published output: an error, or that there is none.
+HUMAN = pa.schema(
+    [
+        pa.field("id", pa.string()),  # of the published row
+        pa.field("key", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("system", pa.string()),
+        pa.field("item", pa.string()),
+        pa.field("annotator", pa.string()),  # as the source names them
+        pa.field("side", pa.string()),  # output | source | null: nothing is marked
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+        pa.field("text", pa.string()),
+        pa.field("category", pa.string()),
+        pa.field("severity", pa.string()),
+        pa.field("weight", pa.float64()),
+        pa.field("comment", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("line", pa.int64()),
+    ]
+)
+
+#: One row per example whose call ended without a usable answer and would so again.
+DEAD = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("channel", pa.string()),
+        pa.field("task", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("item", pa.string()),
+        pa.field("system", pa.string()),
+        pa.field("step", pa.string()),  # the prompt's id
+        pa.field("error_class", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("request_hash", pa.string()),
+        pa.field("attempts", pa.int32()),
+        pa.field("instruction", pa.string()),
+        pa.field("input_context", pa.string()),
+        pa.field("hypothesis", pa.string()),
+        pa.field("input_rows", pa.int64()),
+    ]
+)
+
+#: One row per example that another run may carry on with.
+WAITING = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("waits_for", pa.string()),  # call | limit
+        pa.field("channel", pa.string()),
+        pa.field("task", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("item", pa.string()),
+        pa.field("system", pa.string()),
+        pa.field("step", pa.string()),  # the prompt's id where a call failed
+        pa.field("error_class", pa.string()),
+        pa.field("input_rows", pa.int64()),
+    ]
+)
+
 #: One row per thing that was dropped, by the rule that dropped it.
 REJECTED = pa.schema(
     [
@@ -140,3 +279,17 @@ REJECTED = pa.schema(
         pa.field("input_rows", pa.int64()),  # rows of source files that end here
     ]
 )
+
+#: Configurations of a version by name; the first is the default one.
+CONFIGURATIONS: dict[str, pa.Schema] = {
+    "default": RELEASED,
+    "structured": STRUCTURED,
+    "sft": FINE_TUNING,
+    "provenance": PROVENANCE,
+    "human": HUMAN,
+    "rejected": REJECTED,
+    "dead": DEAD,
+    "waiting": WAITING,
+}
+#: Configurations that come in the dataset's splits; the others are one split of their own name.
+SPLIT_CONFIGURATIONS = ("default", "structured", "sft", "provenance", "human")

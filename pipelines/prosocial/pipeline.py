@@ -22,19 +22,18 @@ from pipelines.prosocial.configurations import (
 from pipelines.prosocial.crowd_files import Unit
 from pipelines.prosocial.duplicates import find_losers
 from pipelines.prosocial.publication import PUBLICATION
-from pipelines.prosocial.seeds.limit import smallest_keys
 from pipelines.prosocial.seeds.sources import SeedInput
 from pipelines.prosocial.stages import (
     DraftAndAssemble,
     finish_partition,
     join_crowd,
     named,
-    on_partition,
     read_crowd,
     read_seeds,
     select_seeds,
 )
 from pipelines.prosocial.statistics import partition_statistics
+from transforms.limit import smallest_keys
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
@@ -44,6 +43,7 @@ from transforms.partitions import (
     ReadToPartitions,
     gather,
     gather_group,
+    on_partition,
     pack,
     scatter,
     to_pieces,

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from transforms.frames import MAX_FRAME_BYTES, split_frame
 from transforms.keys import content_key, fraction_of, normalise_text, partition_of
-from transforms.partitions import gather, pack, scatter, to_pieces, unpack
+from transforms.partitions import (
+    Frames,
+    gather,
+    on_packed,
+    on_partition,
+    pack,
+    pack_element,
+    scatter,
+    to_pieces,
+    unpack,
+)
 
 
 def keyed(texts: list[str]) -> pl.DataFrame:
@@ -65,6 +75,16 @@ def test_packing_keeps_order_and_drops_empty_frames() -> None:
     packed = pack({"rows": frame, "none": frame.clear()})
     assert set(packed) == {"rows"}
     assert unpack(packed)["rows"].equals(frame)
+
+
+def test_a_stage_works_on_elements_packed_or_not() -> None:
+    def shortened(frames: Frames, rows: int) -> Frames:
+        return {name: frame.head(rows) for name, frame in frames.items()}
+
+    frames = {"rows": keyed(["b", "a", "c"])}
+    number, whole = on_partition(shortened, 2)((7, frames))
+    assert (number, whole["rows"]["text"].to_list()) == (7, ["b", "a"])
+    assert on_packed(shortened)(pack_element(7, frames), 2)[1]["rows"].equals(whole["rows"])
 
 
 @given(st.text(st.characters(codec="utf-8")))

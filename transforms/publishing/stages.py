@@ -10,7 +10,6 @@ import apache_beam as beam
 import polars as pl
 
 from expectations.runner import SuiteRunner, Verdict
-from transforms.filters import sum_funnels
 from transforms.frames import from_ipc, to_ipc
 from transforms.publishing.publication import Publication, Run
 from transforms.publishing.publish import publish

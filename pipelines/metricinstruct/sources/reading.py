@@ -12,7 +12,7 @@ from pipelines.metricinstruct.schema import (
 )
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
-from pipelines.metricinstruct.sources.rows import FAULT, rows_of, split_of
+from pipelines.metricinstruct.sources.rows import FAULT, rows_of
 from pipelines.metricinstruct.sources.source import (
     Example,
     Rejected,
@@ -20,17 +20,11 @@ from pipelines.metricinstruct.sources.source import (
     Source,
     outputs_of,
 )
-from transforms.frames import Schema
+from transforms.ledger import count_in
+from transforms.splits import split_of_file
 
 #: Examples and rejects that one chunk of frames holds at most, but for those of its last row.
 CHUNK_ROWS = 4096
-READ_COUNTS: Schema = {
-    "stage": pl.String,
-    "side": pl.String,
-    "outcome": pl.String,
-    "reason": pl.String,
-    "n": pl.Int64,
-}
 
 
 @dataclass(frozen=True)
@@ -56,14 +50,14 @@ def read_source_file(
     """Yield what a file holds as named frames, a chunk at a time.
 
     ``examples`` has the columns of ``EXAMPLES``, ``human_errors`` those of ``HUMAN_ERRORS``,
-    ``rejected`` those of ``REJECTED``; ``counts`` (``READ_COUNTS``) says how many rows were read,
+    ``rejected`` those of ``REJECTED``; ``counts`` (``ledger.COUNTS``) says how many rows were read,
     counted apart: it is the sum of ``input_rows`` over examples and rejected.
 
     Raises:
         InputError: the file, or one of its outputs, can't be read or has another form.
     """
     outputs = read_outputs(file.outputs)
-    chunk = Chunk(file.channel, source, split_of(file.path))
+    chunk = Chunk(file.channel, source, split_of_file(file.path))
     rows = _Counted(rows_of(file.path, source))
     for row, yielded in source.read(_readable(rows, chunk)):
         if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and yielded.example:
@@ -82,8 +76,7 @@ def read_source_file(
             yield from chunk.frames()
     outputs.check_rows(rows.count, file.path)
     yield from chunk.frames()
-    counts = [("read", "in", "row", f"{source.name}/{file.channel}", rows.count)]
-    yield "counts", pl.DataFrame(counts, schema=dict(READ_COUNTS), orient="row")
+    yield "counts", count_in("input_rows", rows.count)
 
 
 def read_keys(

@@ -13,7 +13,9 @@ from pipelines.metricinstruct.sources import (
     translation,
 )
 from pipelines.metricinstruct.sources.source import Example, Rejected, Row, Source, row_by_row
+from pipelines.metricinstruct.sources.values import Unusable, shown
 from transforms.errors import OptionError
+from transforms.splits import SPLIT_NAMES
 
 SOURCES: dict[str, Source] = {
     source.name: source
@@ -92,7 +94,7 @@ def described_source(
             optional("system") or "unknown",
             item=row.identifier(fields["id"]) if "id" in fields else None,
             instruction=row.text(fields["instruction"]) if "instruction" in fields else None,
-            split=optional("split"),
+            split=_split(optional("split"), fields),
             quality=row.number(fields["quality"]) if "quality" in fields else None,
         )
 
@@ -111,3 +113,12 @@ def described_source(
         row_by_row(read),
         (needed,),
     )
+
+
+def _split(name: str | None, fields: Mapping[str, str]) -> str | None:
+    if name is None:
+        return None
+    split = SPLIT_NAMES.get(name.lower())
+    if split is None:
+        raise Unusable("unknown_split", fields["split"], shown(name))
+    return split

@@ -69,16 +69,6 @@ def kind_of(path: str, default: str | None = None) -> str:
     return kind
 
 
-def split_of(path: str) -> str | None:
-    """Return the split that a file's name tells (``train``, ``validation``, ``test``), or None."""
-    words = "".join(c if c.isalnum() else " " for c in os.path.basename(path).lower()).split()
-    names = {"dev": "validation", "val": "validation", "valid": "validation"}
-    for word in words:
-        if word in ("train", "test", "validation") or word in names:
-            return names.get(word, word)
-    return None
-
-
 def lines_of(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file without their ends, and their numbers from 1."""
     for block in text_blocks(path):

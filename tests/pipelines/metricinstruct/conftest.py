@@ -1,15 +1,36 @@
-"""What tests of MetricInstruct share: the client of the released text, and the real answers."""
+"""What tests of MetricInstruct share: the released text's client, real answers, the samples."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import hashlib
 import json
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+
+from pipelines.metricinstruct import stages
+from pipelines.metricinstruct.choice import ChoiceSettings
+from pipelines.metricinstruct.corruption import CorruptionSettings
+from pipelines.metricinstruct.drafting import Draft, DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.filter_settings import load_filters
+from pipelines.metricinstruct.inputs import SourceInput
+from pipelines.metricinstruct.profiles import count_profiles
+from pipelines.metricinstruct.selection import SelectionSettings
+from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
+from pipelines.metricinstruct.sources.samples import sample_files
+from pipelines.metricinstruct.task_prompts import load_task_prompts
+from tests.fake_endpoint import answer
+from tests.judge import judge
+from transforms.llm.calls import Answer, CallClass
+from transforms.llm.prompts import Prompt
+from transforms.partitions import Frames
 
 _HEADER = re.compile(
     r"The model-generated output contains (\d+) errors, with a total score reduction of (\d+)"
@@ -74,3 +95,68 @@ def chatgpt_answers(shared_data: Callable[[str], Path]) -> list[dict[str, Any]]:
         for item in json.loads(gzip.decompress(path.read_bytes()))
         for candidate in item["candidates"]
     ]
+
+
+class JudgeCaller:
+    """Answers every call as ``tests.judge`` does, without an endpoint."""
+
+    async def __call__(
+        self, prompt: Prompt, variables: Mapping[str, Any], *, sample: int = 0
+    ) -> Answer:
+        form = {"json_schema": {"schema": prompt.schema}}
+        body = {"messages": prompt.messages(variables), "response_format": form}
+        request = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        reply = judge(sample, body)
+        if reply is None:
+            return Answer(CallClass.OK, request, answer(prompt.schema, random.Random(request)))
+        content = json.loads(reply.body or "")["choices"][0]["message"]["content"]
+        return Answer(CallClass.OK, request, json.loads(content))
+
+
+def chosen_samples() -> Frames:
+    """Return the samples as one partition, once the outputs of each input were chosen."""
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for file in sample_files():
+        for name, frame in stages.read_source(SourceInput(file)):
+            parts.setdefault(name, []).append(frame)
+    frames = {name: pl.concat(frames) for name, frames in parts.items()}
+    chosen = stages.choose_examples(frames, ChoiceSettings(DEFAULT_CHOICES), [])
+    settings = SelectionSettings(ChoiceSettings(DEFAULT_CHOICES), {})
+    return stages.select_examples(chosen, None, settings)
+
+
+def drafted_samples(chosen: Frames, settings: DraftSettings) -> Frames:
+    """Return the chosen samples with what the judge made of them."""
+    work = stages.AnalyseExamples(DraftAnalyses(load_task_prompts(), settings))
+
+    async def drafts() -> list[Draft]:
+        return [await work.work(item, JudgeCaller()) for item in work.items((0, chosen))]
+
+    ((_, frames),) = work.finish((0, chosen), asyncio.run(drafts()))
+    return frames
+
+
+@pytest.fixture(scope="session")
+def chosen() -> Frames:
+    """Return the samples' frames before the model sees them."""
+    return chosen_samples()
+
+
+@pytest.fixture(scope="session")
+def drafted(chosen: Frames) -> Frames:
+    """Return the samples' frames with verified analyses."""
+    corruption = CorruptionSettings(paraphrase_share=0.2, reference_share=0.2)
+    return drafted_samples(chosen, DraftSettings(corruption=corruption, verification="record"))
+
+
+@pytest.fixture(scope="session")
+def filtered(drafted: Frames) -> Frames:
+    """Return the samples' frames after the filters."""
+    profiles = count_profiles(drafted["analyses"])
+    return stages.filter_analyses(drafted, profiles, load_filters(), "judge")
+
+
+@pytest.fixture(scope="session")
+def finished(filtered: Frames) -> Frames:
+    """Return the samples' frames ready to be published."""
+    return stages.finish_partition(filtered, 0.8)

@@ -9,14 +9,11 @@ import polars as pl
 import pytest
 
 from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, REAL, REJECTED
-from pipelines.metricinstruct.sources.reading import (
-    READ_COUNTS,
-    SourceFile,
-    read_source_file,
-)
+from pipelines.metricinstruct.sources.reading import SourceFile, read_source_file
 from pipelines.metricinstruct.sources.registry import source_named
 from pipelines.metricinstruct.sources.source import Source
 from transforms.frames import concat, polars_schema
+from transforms.ledger import COUNTS
 
 Frames = dict[str, pl.DataFrame]
 
@@ -28,7 +25,7 @@ def read_file() -> Callable[..., Frames]:
         "examples": EXAMPLES,
         "human_errors": HUMAN_ERRORS,
         "rejected": polars_schema(REJECTED),
-        "counts": READ_COUNTS,
+        "counts": COUNTS,
     }
 
     def read(
