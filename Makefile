@@ -31,8 +31,14 @@ $(INSTALLED): setup.py
 	fi
 	@touch $@
 
+# People's work (the bundled crowd files) on ten dialogues, and a model's on what --limit adds.
 demo: install
-	@$(BIN)/python -m pipelines.demo --output $(OUTPUT)
+	$(BIN)/remint prosocial \
+		--seeds socialchemistry=$(SAMPLES)/social-chem-101.sample.tsv \
+			sbic='$(SAMPLES)/SBIC.v2.sample.*.csv' ethics='$(SAMPLES)/cm_*.sample.csv' \
+		--responses '$(SAMPLES)/crowd/responses-*.jsonl' \
+		--annotations '$(SAMPLES)/crowd/annotations-*.jsonl' \
+		--crowd llm --limit 12 --partitions 2 --output $(OUTPUT)
 
 test: install
 	@$(BIN)/python -m pytest

@@ -18,10 +18,9 @@ setup(
     ),
     package_data={
         "pipelines.metricinstruct": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*"],
-        "pipelines.prosocial": ["*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
+        "pipelines.prosocial": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
         "transforms.llm.embedded": ["*.txt"],
-        "transforms.publishing": ["templates/*"],
-        "expectations": ["*.json"],
+        "expectations": ["*.json", "*.j2"],
         "runner_configs": ["*.yaml"],
     },
     install_requires=[
@@ -43,7 +42,7 @@ setup(
     ],
     extras_require={
         # The model that serves when no endpoint is given; its weights come apart.
-        "embedded": ["xllamacpp>=0.2"],
+        "embedded": ["xllamacpp>=2026.10", "filelock>=3"],
         # Tests, linters, type checks, and the peers the benchmarks run beside remint.
         "dev": [
             "pytest>=8",

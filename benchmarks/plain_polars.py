@@ -22,15 +22,15 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipelines.prosocial import schema  # noqa: E402
-from pipelines.prosocial.filter_settings import load_filters  # noqa: E402
-from pipelines.prosocial.filters import prosocial_filters, tables  # noqa: E402
-from transforms.filters import apply  # noqa: E402
-from transforms.keys import content_key, partition_expression  # noqa: E402
-from transforms.llm.prompts import Prompt, load_prompts  # noqa: E402
-from transforms.llm.quoting import quote  # noqa: E402
-from transforms.llm.request import RequestForm  # noqa: E402
-from transforms.llm.settings import EngineSettings  # noqa: E402
+from pipelines.prosocial import schema
+from pipelines.prosocial.filter_settings import load_filters
+from pipelines.prosocial.filters import prosocial_filters, tables
+from transforms.filters import apply
+from transforms.keys import content_key, partition_expression
+from transforms.llm.prompts import Prompt, load_prompts
+from transforms.llm.quoting import quote
+from transforms.llm.request import RequestForm
+from transforms.llm.settings import EngineSettings
 
 MODEL = "fake"
 PARTITIONS = 16
@@ -42,9 +42,7 @@ MARK = "\ue000"
 _REPLY = pl.Struct(
     {
         "choices": pl.List(
-            pl.Struct(
-                {"message": pl.Struct({"content": pl.String}), "finish_reason": pl.String}
-            )
+            pl.Struct({"message": pl.Struct({"content": pl.String}), "finish_reason": pl.String})
         )
     }
 )
@@ -324,9 +322,10 @@ def dialogues(seeds: pl.DataFrame, grid: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(
             label.alias("safety_label"),
-            pl.when(own_words).then(pl.lit("drafted")).otherwise(pl.lit("crowd")).alias(
-                "response_author"
-            ),
+            pl.when(own_words)
+            .then(pl.lit("drafted"))
+            .otherwise(pl.lit("crowd"))
+            .alias("response_author"),
             pl.when(pl.col("turn") == 0).then(pl.coalesce("rots", later_rots)).otherwise("rots"),
             (pl.col("turn") == pl.col("turn").max().over("key")).alias("episode_done"),
         )

@@ -252,7 +252,7 @@ def synthesise(directory: Path, dialogues: int, base_url: str) -> Inputs:
 
 def dialogue(index: int, dialogues: int) -> Dialogue:
     """Return dialogue ``index`` of so many."""
-    source = random.Random(index)  # noqa: S311
+    source = random.Random(index)
     two_rows = round(dialogues * RELEASED_TWO_ROWS / RELEASED_DIALOGUES)
     rows = schema.MIN_TURNS if index * two_rows % dialogues < two_rows else schema.MAX_TURNS
     situation = _situation(index)
@@ -318,9 +318,7 @@ def _scene(index: int) -> tuple[str, tuple[str, str], str, str]:
     return _PEOPLE[person], _DEEDS[deed], _TIMES[time], _REASONS[reason]
 
 
-def _turn(
-    number: int, index: int, source: random.Random, votes: tuple[int, int, int]
-) -> Turn:
+def _turn(number: int, index: int, source: random.Random, votes: tuple[int, int, int]) -> Turn:
     choice = source.choice
     person, deed, time, reason = _scene(index)
     told = f"{choice(_STARTS)} {choice(_CLAIMS)}, {choice(_ENDS)}."
@@ -395,7 +393,7 @@ def _write_seeds(path: Path, dialogues: int) -> None:
         writer.writerow(_COLUMNS)
         for index in range(dialogues + dialogues // 20):
             selected = index < dialogues
-            source = random.Random(-1 - index)  # noqa: S311
+            source = random.Random(-1 - index)
             for number in range(2 + index % 2):
                 writer.writerow(_seed_cells(index, number, selected, dialogues, source))
 
@@ -429,6 +427,7 @@ def _warm(inputs: Inputs, made: Mapping[int, list[Dialogue]]) -> None:
     settings = EngineSettings(inputs.base_url, MODEL, str(inputs.cache))
     prompts = load_prompts(PROMPTS)
     forms = RequestForms(settings)
+    answered: dict[str, str] = {}
     for number, dialogues in made.items():
         cache = PartitionCache(settings.cache, number)
         for one in dialogues:
@@ -443,17 +442,22 @@ def _warm(inputs: Inputs, made: Mapping[int, list[Dialogue]]) -> None:
                 for number, turn in enumerate(one.turns)
             }
             crowd = CrowdSoFar(rows, dict.fromkeys(rows, schema.VOTES_PER_TURN))
-            caller = _Answering(forms, cache, one)
+            caller = _Answering(forms, cache, one, answered)
             done, _ = replay(draft(seed, crowd, caller, prompts, DraftSettings(MODEL)))
             assert done  # noqa: S101 - nothing in it waits
         cache.close()
 
 
 class _Answering:
-    """A ``Caller`` that answers with a dialogue's drafts and keeps the replies in the cache."""
+    """A ``Caller`` that answers with a dialogue's drafts and keeps the replies in the cache.
 
-    def __init__(self, forms: RequestForms, cache: PartitionCache, one: Dialogue) -> None:
-        self._forms, self._cache = forms, cache
+    ``answered`` are texts by request: two dialogues that ask the same get the same answer.
+    """
+
+    def __init__(
+        self, forms: RequestForms, cache: PartitionCache, one: Dialogue, answered: dict[str, str]
+    ) -> None:
+        self._forms, self._cache, self._answered = forms, cache, answered
         self._texts = iter([text for turn in one.turns for text in turn.drafts])
 
     async def __call__(
@@ -461,7 +465,7 @@ class _Answering:
     ) -> Answer:
         form = self._forms.get(prompt, room=1)
         request = form.key(form.question(variables), sample)
-        data = {"text": next(self._texts)}
+        data = {"text": self._answered.setdefault(request, next(self._texts))}
         self._cache.put(request, prompt.id, 200, _reply(data))
         return Answer(CallClass.OK, request, data)
 

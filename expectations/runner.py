@@ -116,12 +116,18 @@ class SuiteRunner:
     def __init__(self) -> None:
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
         import great_expectations as gx
-        from great_expectations.data_context.types.base import ProgressBarsConfig
-
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = ProgressBarsConfig(
-            globally=False, metric_calculations=False
+        from great_expectations.data_context.types.base import (
+            DataContextConfig,
+            InMemoryStoreBackendDefaults,
+            ProgressBarsConfig,
         )
+
+        config = DataContextConfig(
+            store_backend_defaults=InMemoryStoreBackendDefaults(),
+            progress_bars=ProgressBarsConfig(globally=False, metric_calculations=False),
+            analytics_enabled=False,
+        )
+        context = gx.get_context(mode="ephemeral", project_config=config)
         asset = context.data_sources.add_pandas("views").add_dataframe_asset("view")
         self._batches = asset.add_batch_definition_whole_dataframe("view")
         self._suite_class = gx.ExpectationSuite

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
+from pipelines.stopping import stopping_at_signals
 from transforms.errors import RemintError
 
 #: Subcommands, and the module and function (from arguments to an exit code) that run them. A
@@ -30,7 +31,6 @@ remint COMMAND --help tells a command's options.
 """
 
 EXIT_UNUSABLE = 2
-EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,13 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up_logging()
     try:
         module, function = COMMANDS[name]
-        return int(getattr(importlib.import_module(module), function)(rest))
+        with stopping_at_signals(f"remint {name}"):
+            return int(getattr(importlib.import_module(module), function)(rest))
     except RemintError as error:
         print(f"remint {name}: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    except KeyboardInterrupt:
-        print(f"remint {name}: stopped; run it again to carry on", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except OSError as error:  # of an input it would be an InputError: it is the output's
+        print(f"remint {name}: {error}; put that right and run again", file=sys.stderr)
+        return EXIT_UNUSABLE
 
 
 def set_up_logging() -> None:
@@ -70,7 +71,14 @@ def set_up_logging() -> None:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Drop Beam's remark, made at every import, that its Google Cloud extra is not installed."""
+    """Drop what tells a user nothing.
+
+    That is Beam's remark, made at every import, that its Google Cloud extra is not installed, and
+    its trace of an error whose message the command itself gives at the end.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if record.name.startswith("apache_beam") and isinstance(error, RemintError | OSError):
+        return False
     return not str(record.msg).startswith("apitools not found")
 
 

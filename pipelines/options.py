@@ -9,17 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from transforms.errors import OptionError
+from transforms.llm.embedded.weights import WEIGHTS
 
 DEFAULT_PARTITIONS = 16
-DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-0.5b-instruct"
+#: The smallest model whose drafts a reader takes for drafts.
+DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -44,6 +47,26 @@ class RunOptions(BaseModel):
 
     beam: tuple[str, ...] = ()
 
+    @field_validator("limit", "partitions", "concurrency", "timeout", "retries", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any) -> Any:
+        """Refuse a configuration file's ``true``, which Python counts as 1."""
+        if isinstance(value, bool):
+            raise ValueError("must be a number")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_base_url(cls, value: str | None) -> str | None:
+        try:
+            parts = urlsplit(value or "")
+            _ = parts.port
+        except ValueError:
+            raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
+        if parts.query or parts.fragment:
+            raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
+        return value
+
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
         if self.base_url and not self.model:
@@ -57,6 +80,13 @@ class RunOptions(BaseModel):
                 "out to use the embedded model"
             )
         return self
+
+    @field_validator("embedded_model")
+    @classmethod
+    def _known_weights(cls, value: str) -> str:
+        if value not in WEIGHTS:
+            raise ValueError(f"there are {', '.join(sorted(WEIGHTS))}")
+        return value
 
     @property
     def embedded(self) -> bool:
@@ -176,8 +206,9 @@ def parse(
     known, rest = parser.parse_known_args(list(argv))
     flags = vars(known)
     config, beam_config = _read_config(flags.pop("config", None), options_class)
-    beam = (*beam_config, *rest)
-    _check_beam_flags(beam)
+    configured = (flag for name, value in beam_config.items() for flag in _beam_flags(name, value))
+    beam = (*configured, *rest)
+    _check_beam_flags(beam, beam_config)
     values: dict[str, Any] = {**config, **flags, "beam": beam}
     if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
         values["base_url"] = os.environ["OPENAI_BASE_URL"]
@@ -202,10 +233,10 @@ def _explain(error: ValidationError) -> str:
 
 def _read_config(
     path: str | None, options_class: type[RunOptions]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a configuration file's own options, and the Beam flags that the rest stands for."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a configuration file's own options, and the others, which must be Beam's."""
     if path is None:
-        return {}, ()
+        return {}, {}
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -217,14 +248,14 @@ def _read_config(
     if not isinstance(content, Mapping):
         raise OptionError(f"--config {path}: must be a mapping of options to values")
     own: dict[str, Any] = {}
-    beam: list[str] = []
+    beam: dict[str, Any] = {}
     for name, value in content.items():
         field = str(name).replace("-", "_")
         if field in options_class.model_fields and field != "beam":
             own[field] = value
         else:
-            beam.extend(_beam_flags(field, value))
-    return own, tuple(beam)
+            beam[field] = value
+    return own, beam
 
 
 def _beam_flags(name: str, value: Any) -> list[str]:
@@ -238,10 +269,12 @@ def _beam_flags(name: str, value: Any) -> list[str]:
     return [f"--{name}={value}"]
 
 
-def _check_beam_flags(flags: Sequence[str]) -> None:
-    """Refuse flags that Beam does not know, and those that are known to lose data."""
-    if not flags:
+def _check_beam_flags(flags: Sequence[str], names: Iterable[str]) -> None:
+    """Refuse flags and ``names`` that Beam does not know, and flags that are known to lose data."""
+    named = [f"--{name}" for name in names]
+    if not flags and not named:
         return
+    import apache_beam as beam
     from apache_beam.options import pipeline_options as beam_options
 
     class BeamParser(beam_options._BeamArgumentParser):  # type: ignore[misc]
@@ -255,6 +288,7 @@ def _check_beam_flags(flags: Sequence[str]) -> None:
     for options_class in dict.fromkeys(beam_options.PipelineOptions.__subclasses__()):
         options_class._add_argparse_args(option_parser)
     known, unknown = option_parser.parse_known_args(list(flags))
+    unknown += [name for name in named if name not in option_parser._option_string_actions]
     if unknown:
         raise OptionError(
             f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
@@ -271,6 +305,10 @@ def _check_beam_flags(flags: Sequence[str]) -> None:
             "--experiments=data_buffer_time_limit_ms uses the stream that loses rows in Apache "
             "Beam 2.77; leave it out"
         )
+    try:
+        beam.Pipeline(options=beam_options.PipelineOptions(beam_arguments(flags)))
+    except (ValueError, ImportError) as error:
+        raise OptionError(f"Apache Beam's options: {error}") from None
 
 
 def beam_arguments(flags: Sequence[str]) -> list[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version as package_version
-from typing import Any
+from typing import Any, cast
 
 from pipelines.options import RunOptions, beam_arguments
+from transforms import errors
 from transforms.ledger import render_funnel
+from transforms.llm.embedded.server import EmbeddedModel
+from transforms.llm.engine import close_engines
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
@@ -26,6 +31,11 @@ PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {"output", "beam", "annotator_salt", "concurrency", "timeout", "retries"}
+
+#: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
+_RAISED = re.compile(
+    r"^(?:RuntimeError: )?(?:\w+\.)*(\w+): (.*?)(?: \[while running '.*'\])?\s*\Z", re.MULTILINE
+)
 
 logger = logging.getLogger("remint.run")
 
@@ -43,8 +53,6 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
     """
     cache = storage.join(dataset, "cache")
     if options.embedded:
-        from transforms.llm.embedded.server import EmbeddedModel
-
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield EngineSettings(
                 base_url=served.base_url,
@@ -54,6 +62,7 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
                 concurrency=min(options.concurrency, served.slots),
                 timeout=max(options.timeout, served.timeout),
                 retries=options.retries,
+                extra_body=served.extra_body,
             )
         return
     settings = EngineSettings(
@@ -106,15 +115,44 @@ def describe_run(
 def run_pipeline(
     build: Callable[[Any], None], flags: Sequence[str], version: Version
 ) -> PublishResult:
-    """Build and run a pipeline with Beam's ``flags``; return how publishing ``version`` ended."""
+    """Build and run a pipeline with Beam's ``flags``; return how publishing ``version`` ended.
+
+    Raises:
+        RemintError: what a step raised, or that something could not be written.
+    """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    with Progress():
-        pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
-        build(pipeline)
-        pipeline.run().wait_until_finish()
+    try:
+        with Progress():
+            pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
+            build(pipeline)
+            pipeline.run().wait_until_finish()
+    except RuntimeError as error:
+        raise _told_by_worker(error) from None
+    finally:
+        # An engine is one run's: a key that was rejected, or calls that were broken off, must not
+        # follow the next run of this process.
+        close_engines()
     return read_result(version)
+
+
+def _told_by_worker(error: RuntimeError) -> Exception:
+    """Return the exception that Beam hands on from a worker as the text of its trace.
+
+    What is none of ours, nor the system's, is a fault of remint, and returned as it came.
+    """
+    found = _RAISED.search(str(error))
+    if found is None:
+        return error
+    name, message = found.groups()
+    kind = getattr(errors, name, None)
+    if kind is not None:
+        return cast("Exception", kind(message))
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, OSError):
+        return errors.OutputError(f"{message}; put that right and run again: no call is repeated")
+    return error
 
 
 def report(result: PublishResult) -> str:

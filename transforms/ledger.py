@@ -123,9 +123,14 @@ def close_ledger(ledger: Mapping[str, Any]) -> None:
 
 
 def render_funnel(ledger: Mapping[str, Any]) -> str:
-    """Return the ledger as text for a terminal: per stage its outcomes, and the reasons of each."""
+    """Return the ledger as text for a terminal: per stage its outcomes, and the reasons of each.
+
+    Stages that nothing entered are left out.
+    """
     lines = []
     for stage, entry in ledger["stages"].items():
+        if not entry["in"] and entry["closes"]:
+            continue
         state = "" if entry["closes"] else "   DOES NOT CLOSE"
         lines.append(f"{stage:<28}{entry['in']:>12,}{state}")
         for outcome, n in entry["out"].items():
@@ -133,6 +138,12 @@ def render_funnel(ledger: Mapping[str, Any]) -> str:
             reasons = entry["reasons"].get(outcome, {})
             for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
                 lines.append(f"    {reason:<24}{count:>12,}{_share(count, entry['in'])}")
+    failing = [row for row in ledger.get("filters", ()) if row["turns"]]
+    if failing:
+        lines.append("filters (what fails each, whichever came first)")
+    for row in failing:
+        level = "" if row["level"] == "error" else f"   {row['level']}"
+        lines.append(f"  {row['rule']:<26}{row['turns']:>12,}{level}")
     return "\n".join(lines)
 
 

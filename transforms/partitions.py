@@ -1,25 +1,65 @@
 """Partitions as Beam elements: how frames travel, and the DoFns that carry pure functions.
 
 Two forms of element occur. A *piece* is ``(partition, (name, bytes))``: one named frame of at most
-8 MB, which is what shuffles move. *Packed frames* are ``(partition, {name: (bytes, ...)})``: all of
-one partition, which is what steps between shuffles hand on. Stages themselves are plain functions
-from named Polars frames to named Polars frames and know nothing of Beam.
+8 MB, which is what shuffles move. Steps between shuffles hand on ``(partition, {name: frame})``,
+all of one partition; they say so by the type hint ``PARTITION``, so that ``FrameCoder`` is used.
+Stages themselves are plain functions from named Polars frames to named Polars frames and know
+nothing of Beam.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 import polars as pl
+from apache_beam.transforms.window import GlobalWindows
 
+from transforms.background import Ahead
 from transforms.frames import from_ipc, split_frame, to_ipc
 from transforms.keys import partition_expression
 
+#: Inputs that are read, each in a thread of its own, while an earlier one's rows are handed on.
+INPUTS_AHEAD = 1
+#: Pieces that are held of each; a chunk of a file gives one for each partition.
+PIECES_AHEAD = 64
+
 Frames = dict[str, pl.DataFrame]
 Piece = tuple[str, bytes]
-Packed = dict[str, tuple[bytes, ...]]
+
+#: The type hint of steps that yield partitions.
+PARTITION = tuple[int, dict[str, pl.DataFrame]]
+
+
+class FrameCoder(beam.coders.Coder):  # type: ignore[misc]
+    """Frames as Arrow IPC streams.
+
+    Beam asks for the size of most elements that go from one step to the next; without a coder that
+    knows it, it pickles each of them to see, which took a quarter of a warm run.
+    """
+
+    def encode(self, value: pl.DataFrame) -> bytes:
+        """Return the frame's stream."""
+        return to_ipc(value)
+
+    def decode(self, encoded: bytes) -> pl.DataFrame:
+        """Return the frame of a stream."""
+        return from_ipc(encoded)
+
+    def estimate_size(self, value: pl.DataFrame) -> int:
+        """Return the bytes that the frame has in memory."""
+        return int(value.estimated_size())
+
+    def is_deterministic(self) -> bool:
+        """Frames are no keys."""
+        return False
+
+
+def register_frame_coder() -> None:
+    """Let Beam use ``FrameCoder`` for frames; before a pipeline is built."""
+    beam.coders.registry.register_coder(pl.DataFrame, FrameCoder)
 
 
 def to_pieces(partition: int, frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[int, Piece]]:
@@ -59,23 +99,6 @@ def gather(pieces: Iterable[Piece]) -> Frames:
     return {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
 
 
-def pack(frames: Mapping[str, pl.DataFrame]) -> Packed:
-    """Return ``frames`` as packed bytes; a frame without rows is left out."""
-    return {
-        name: tuple(to_ipc(part) for part in split_frame(frame))
-        for name, frame in frames.items()
-        if frame.height
-    }
-
-
-def unpack(packed: Packed) -> Frames:
-    """Return the frames that ``pack`` packed."""
-    return {
-        name: pl.concat([from_ipc(part) for part in parts], how="vertical")
-        for name, parts in packed.items()
-    }
-
-
 class ReadToPartitions(beam.DoFn):  # type: ignore[misc]
     """Reads one input per element and yields its rows as pieces.
 
@@ -87,11 +110,27 @@ class ReadToPartitions(beam.DoFn):  # type: ignore[misc]
     def __init__(
         self, read: Callable[[Any], Iterator[tuple[str, pl.DataFrame]]], partitions: int
     ) -> None:
+        super().__init__()
         self.read = read
         self.partitions = partitions
+        self._reading: deque[Iterator[tuple[int, Piece]]] = deque()
+
+    def start_bundle(self) -> None:
+        """Start with nothing being read."""
+        self._reading.clear()
 
     def process(self, element: Any) -> Iterator[tuple[int, Piece]]:
-        """Yield ``(partition, (name, bytes))`` for every chunk of the input."""
+        """Yield ``(partition, (name, bytes))`` for every chunk of an input read by now."""
+        self._reading.append(Ahead(self._pieces(element), PIECES_AHEAD))
+        while len(self._reading) > INPUTS_AHEAD:
+            yield from self._reading.popleft()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Yield the pieces of the inputs that are left."""
+        while self._reading:
+            yield from map(GlobalWindows.windowed_value, self._reading.popleft())
+
+    def _pieces(self, element: Any) -> Iterator[tuple[int, Piece]]:
         for name, frame in self.read(element):
             yield from scatter(name, frame, self.partitions)
 
@@ -102,26 +141,11 @@ def gather_group(element: tuple[int, Mapping[str, Iterable[Piece]]]) -> tuple[in
     return partition, gather(piece for pieces in groups.values() for piece in pieces)
 
 
-def on_partition(stage: Callable[..., Frames], *arguments: Any) -> Callable[[Any], Any]:
-    """Return ``stage`` as a function on ``(partition, frames)`` elements."""
+def on_partition(stage: Callable[..., Frames]) -> Callable[..., tuple[int, Frames]]:
+    """Return ``stage`` as a function on ``(partition, frames)`` and the stage's other arguments."""
 
-    def carry(element: tuple[int, Frames]) -> tuple[int, Frames]:
+    def carry(element: tuple[int, Frames], *arguments: Any) -> tuple[int, Frames]:
         number, frames = element
         return number, stage(frames, *arguments)
 
     return carry
-
-
-def on_packed(stage: Callable[..., Frames]) -> Callable[..., Any]:
-    """Return ``stage`` as a function on ``(partition, packed frames)`` and its other arguments."""
-
-    def carry(element: tuple[int, Packed], *arguments: Any) -> tuple[int, Frames]:
-        number, packed = element
-        return number, stage(unpack(packed), *arguments)
-
-    return carry
-
-
-def pack_element(number: int, frames: Frames) -> tuple[int, Packed]:
-    """Return a partition with its frames packed, as steps that are read twice hand them on."""
-    return number, pack(frames)

@@ -81,19 +81,13 @@ _SURELY_ENGLISH = (
     r"(?i)\b(?:the|and|you|your|that|this|what|with|they|have|about|because|should|would|it's|i'm|"
     r"don't)\b"
 )
-_NOT_WORD = r"[^\p{L}\p{N}']+"
+_WORD = r"[\p{L}\p{N}']+"
 
 
 def words(text: pl.Expr) -> pl.Expr:
     """Return the words of each text, lower case, without punctuation; an empty list for none."""
-    spaced = text.str.to_lowercase().str.replace_all("’", "'", literal=True)
-    cleaned = spaced.str.replace_all(_NOT_WORD, " ").str.strip_chars(" ")
-    return (
-        pl.when(cleaned != "")
-        .then(cleaned.str.split(" "))
-        .when(text.is_not_null())
-        .then(pl.lit([], dtype=pl.List(pl.String)))
-    )
+    plain = text.str.to_lowercase().str.replace_all("’", "'", literal=True)
+    return plain.str.extract_all(_WORD)
 
 
 def sentences(text: pl.Expr) -> pl.Expr:
@@ -108,8 +102,17 @@ def leaked(text: pl.Expr) -> pl.Expr:
     return _first_match(text, LEAK_PATTERNS)
 
 
+def is_refusal(text: pl.Expr) -> pl.Expr:
+    """Return whether each text has a piece of refusal or assistant boilerplate."""
+    plain = text.str.replace_all("’", "'", literal=True)
+    return plain.str.contains("|".join(f"(?:{pattern})" for pattern in REFUSAL_PATTERNS))
+
+
 def refusal(text: pl.Expr) -> pl.Expr:
-    """Return the first piece of refusal or assistant boilerplate; null where there is none."""
+    """Return the first piece of refusal or assistant boilerplate; null where there is none.
+
+    ``is_refusal`` tells the same texts from the others in a fifth of the time.
+    """
     return _first_match(text.str.replace_all("’", "'", literal=True), REFUSAL_PATTERNS)
 
 
@@ -169,6 +172,20 @@ def _shared(vocabulary: str) -> pl.Expr:
     return pl.col("words").list.set_intersection(vocabulary.split()).list.len()
 
 
+def _repeating(said: pl.DataFrame, length: int, times: int) -> pl.DataFrame:
+    """Return the rows of ``said`` (row, word by word) whose hashes show an n-gram so often.
+
+    Hashes are combined without a look at where texts end, so some rows may be there for nothing.
+    """
+    hashes = said.select(word=pl.col("words").hash(), row=pl.col("row").hash())
+    gram = hashes["row"]
+    for offset in range(length):
+        gram = gram ^ (hashes["word"].shift(-offset, fill_value=0) * (2 * offset + 3))
+    again = said.select("row", gram=gram).filter(gram.is_duplicated())
+    often = again.group_by("row", "gram").len()
+    return said.join(often.filter(pl.col("len") >= times), on="row", how="semi")
+
+
 def _first_match(text: pl.Expr, patterns: tuple[str, ...]) -> pl.Expr:
     return pl.coalesce(text.str.extract(f"({pattern})", 1) for pattern in patterns)
 
@@ -187,7 +204,8 @@ def repeated_ngram(words_of_text: pl.Series, length: int, times: int) -> pl.Seri
     # Any such text repeats words at least so often; that leaves few texts to be taken apart.
     frame = pl.DataFrame({"words": words_of_text}).with_row_index("row")
     repeats = pl.col("words").list.len().cast(pl.Int64) - pl.col("words").list.n_unique()
-    suspects = frame.filter(repeats >= length + times - 2).explode("words", empty_as_null=False)
+    repeating = frame.filter(repeats >= length + times - 2)
+    suspects = _repeating(repeating.explode("words", empty_as_null=False), length, times)
     within = pl.col("row") == pl.col("row").shift(1 - length)
     shifted = [pl.col("words").shift(-offset) for offset in range(length)]
     grams = suspects.select(

@@ -1,7 +1,7 @@
 """The wiring of the MetricInstruct pipeline; what the steps do is in ``stages``.
 
 source files -> GroupByKey -> choose (-> sample, limit) -> draft -> [profiles] -> filter
-    -> [error-free rows] -> finish -> write and validate -> publish
+    -> [error-free rows] -> finish, write and validate -> publish
 
 In brackets stand the small sums over all partitions. All outputs of an input, its references and
 its human annotations share a key and so a partition, and no row can equal one of another partition.
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import apache_beam as beam
 import polars as pl
 
 from pipelines.metricinstruct.balance import count_error_free, kept_fraction, sum_error_free
+from pipelines.metricinstruct.choice import ChoiceSettings
 from pipelines.metricinstruct.configurations import Authorship, configurations, released
 from pipelines.metricinstruct.filter_settings import ErrorFreeShare, FilterSettings
 from pipelines.metricinstruct.inputs import SourceInput
@@ -33,16 +34,17 @@ from pipelines.metricinstruct.stages import (
     select_examples,
 )
 from pipelines.metricinstruct.statistics import partition_statistics
+from transforms.background import MapAhead
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
-    Packed,
+    PARTITION,
+    Frames,
+    Piece,
     ReadToPartitions,
     gather,
-    on_packed,
     on_partition,
-    pack_element,
-    unpack,
+    register_frame_coder,
 )
 from transforms.publishing.publication import Run
 from transforms.publishing.stages import Publish, Publishable, WriteShards
@@ -67,53 +69,49 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
+    register_frame_coder()
+    choose = partial(_choose, plan.selection.choice, plan.excluded)
     chosen = (
         pipeline
         | "Files" >> beam.Create(list(plan.inputs))
         | "Read sources" >> beam.ParDo(ReadToPartitions(read_source, plan.partitions))
         | "By partition" >> beam.GroupByKey()
-        | "Gather frames" >> beam.MapTuple(lambda number, pieces: (number, gather(pieces)))
-        | "Choose" >> beam.Map(on_partition(choose_examples, plan.selection.choice, plan.excluded))
-        | "Pack chosen" >> beam.MapTuple(pack_element)
+        | "Choose" >> beam.ParDo(MapAhead(choose)).with_output_types(PARTITION)
     )
+    number = beam.Map(lambda element: (element[0], element)).with_output_types(
+        tuple[int, PARTITION]
+    )
+    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
     drafted = (
         _selected(chosen, plan.selection)
-        | "Number partitions" >> beam.Map(lambda element: (element[0], element))
-        | "Draft analyses" >> beam.ParDo(CallPartitions(plan.engine, plan.drafting))
-        | "Pack drafted" >> beam.MapTuple(pack_element)
+        | "Number partitions" >> number
+        | "Draft analyses" >> draft
     )
-    filtered = (
-        drafted
-        | "Filter"
-        >> beam.Map(
-            on_packed(filter_analyses),
-            beam.pvalue.AsSingleton(_profiles(drafted)),
-            plan.filters,
-            plan.authorship.model,
-        )
-        | "Pack filtered" >> beam.MapTuple(pack_element)
-    )
-    finished = (
-        filtered
-        | "Finish"
-        >> beam.Map(
-            on_packed(finish_partition),
-            beam.pvalue.AsSingleton(_kept_fraction(filtered, plan.filters.error_free_share)),
-        )
-        | "Pack finished" >> beam.MapTuple(pack_element)
-    )
+    filtered = drafted | "Filter" >> beam.Map(
+        on_partition(filter_analyses),
+        beam.pvalue.AsSingleton(_profiles(drafted)),
+        plan.filters,
+        plan.authorship.model,
+    ).with_output_types(PARTITION)
     _ = (
-        finished
+        filtered
         | "Write shards"
         >> beam.ParDo(
             WriteShards(
                 PUBLICATION, plan.version, plan.partitions, PublishableRows(plan.authorship)
             ),
-            [],
+            beam.pvalue.AsList(_kept_fraction(filtered, plan.filters.error_free_share)),
         )
         | "All partitions" >> beam.GroupByKey()
         | "Publish" >> beam.ParDo(Publish(PUBLICATION, plan.run, plan.version))
     )
+
+
+def _choose(
+    settings: ChoiceSettings, excluded: Sequence[str], element: tuple[int, Iterable[Piece]]
+) -> tuple[int, Frames]:
+    number, pieces = element
+    return number, choose_examples(gather(pieces), settings, excluded)
 
 
 def _selected(chosen: beam.PCollection, settings: SelectionSettings) -> beam.PCollection:
@@ -121,20 +119,19 @@ def _selected(chosen: beam.PCollection, settings: SelectionSettings) -> beam.PCo
     selected = (
         chosen
         | "Candidates"
-        >> beam.MapTuple(lambda _, packed: candidates(named(unpack(packed), "chosen"), settings))
+        >> beam.MapTuple(lambda _, frames: candidates(named(frames, "chosen"), settings))
         | "All candidates" >> beam.combiners.ToList()
         | "Selection" >> beam.Map(selection, settings)
     )
-    return chosen | "Select" >> beam.Map(
-        on_packed(select_examples), beam.pvalue.AsSingleton(selected), settings
-    )
+    select = beam.Map(on_partition(select_examples), beam.pvalue.AsSingleton(selected), settings)
+    return chosen | "Select" >> select.with_output_types(PARTITION)
 
 
 def _profiles(drafted: beam.PCollection) -> beam.PCollection:
     return (
         drafted
         | "Count profiles"
-        >> beam.MapTuple(lambda _, packed: count_profiles(named(unpack(packed), "analyses")))
+        >> beam.MapTuple(lambda _, frames: count_profiles(named(frames, "analyses")))
         | "All profiles" >> beam.combiners.ToList()
         | "Sum profiles" >> beam.Map(sum_profiles)
     )
@@ -147,7 +144,7 @@ def _kept_fraction(filtered: beam.PCollection, rule: ErrorFreeShare) -> beam.PCo
     return (
         filtered
         | "Count error-free"
-        >> beam.MapTuple(lambda _, packed: count_error_free(named(unpack(packed), "analyses")))
+        >> beam.MapTuple(lambda _, frames: count_error_free(named(frames, "analyses")))
         | "All numbers" >> beam.combiners.ToList()
         | "Kept fraction" >> beam.Map(fraction)
     )
@@ -155,13 +152,20 @@ def _kept_fraction(filtered: beam.PCollection, rule: ErrorFreeShare) -> beam.PCo
 
 @dataclass(frozen=True)
 class PublishableRows:
-    """Makes a finished partition's rows publishable."""
+    """Finishes a partition and makes its rows publishable."""
 
     authorship: Authorship
 
-    def __call__(self, number: int, packed: Packed, counts: Sequence[Any]) -> Publishable:
-        """Return the rows of each configuration of partition ``number``, counts and statistics."""
-        frames = unpack(packed)
+    def __call__(self, number: int, frames: Frames, standings: Sequence[float]) -> Publishable:
+        """Return the rows of each configuration of partition ``number``, counts and statistics.
+
+        Args:
+            number: the partition.
+            frames: its filtered frames.
+            standings: the one fraction of error-free analyses that stay, of the whole set.
+        """
+        (fraction,) = standings
+        frames = finish_partition(frames, fraction)
         rows = released(named(frames, "rows"))
         names = ("verdicts", "removed", "human_errors", "rejected", "dead", "waiting")
         own = {name: named(frames, name) for name in names}

@@ -199,6 +199,7 @@ PUBLICATION = Publication(
     dataset=DATASET,
     configurations=schema.CONFIGURATIONS,
     split_configurations=schema.SPLIT_CONFIGURATIONS,
+    of_calls=("dead",),
     splits=schema.SPLITS,
     suites={name: f"metricinstruct_{name}" for name in schema.CONFIGURATIONS},
     version_suite="metricinstruct_version",

@@ -18,6 +18,7 @@ from pipelines.prosocial.labels import label_of
 from pipelines.prosocial.waiting import lacking_of, waiting_dialogues
 from transforms.frames import Schema, concat, polars_schema
 from transforms.ledger import COUNTS
+from transforms.llm.calls import CallClass
 
 CONTEXT = "context"
 RESPONSE = "response"
@@ -54,6 +55,7 @@ VOTES: Schema = {
 _REJECTED = polars_schema(schema.REJECTED)
 _DEAD = polars_schema(schema.DEAD)
 _TURN = ["key", "turn"]
+_TRANSIENT = [each.value for each in CallClass if each.transient]
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,8 @@ def _dead(died: pl.DataFrame, drafts: pl.DataFrame) -> pl.DataFrame:
             pl.col("request").alias("request_hash"),
             (~cut).alias("ends_dialogue"),
             pl.when(cut).then(0).otherwise("input_rows").cast(pl.Int64).alias("input_rows"),
+            # An unusable answer is cached: how it once came must not change what a run publishes.
+            pl.when(pl.col("error_class").is_in(_TRANSIENT)).then("attempts").alias("attempts"),
         )
         .select(list(_DEAD))
         .sort("key")

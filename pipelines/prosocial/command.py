@@ -87,7 +87,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             limit=options.limit,
             engine=engine,
             drafting=DraftAndAssemble(prompts, drafting, filters),
-            authorship=Authorship(engine.model, prompts, options.annotator_salt),
+            authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
             version=version,
             run=describe_run(options, shared["partitions"], files, prompts, engine.model),
         )

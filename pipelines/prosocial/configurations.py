@@ -16,16 +16,29 @@ from transforms.partitions import Frames
 #: Dialogues of one partition and split: ``(partition, split, dialogues)``.
 DialogueCount = tuple[int, str, int]
 
+#: The field of crowd files, and the column, that holds an annotator's id.
+ANNOTATOR = "annotator"
+CROWD_UNITS = ("response", "annotation")
 _HASH_LENGTH = 16
 
 
 @dataclass(frozen=True)
 class Authorship:
-    """What provenance says beside the rows: the model, its prompts, and how ids are hashed."""
+    """What provenance says beside the rows.
+
+    ``extra_body`` is what the endpoint is told beside a prompt's own sampling parameters (JSON, see
+    ``EngineSettings``); ``annotator_salt`` is what annotators' ids are hashed with.
+    """
 
     model: str
     prompts: Mapping[str, Prompt]
     annotator_salt: str
+    extra_body: str = "{}"
+
+    def sampling(self, prompt: Prompt) -> str:
+        """Return all parameters that ``prompt`` is sampled with, as JSON."""
+        parameters = {**prompt.sampling.parameters(), **json.loads(self.extra_body)}
+        return json.dumps(parameters, sort_keys=True)
 
 
 def dialogue_counts(partition: int, turns: pl.DataFrame) -> list[DialogueCount]:
@@ -67,7 +80,7 @@ def configurations(turns: pl.DataFrame, frames: Frames, authorship: Authorship) 
         "default": turns.with_columns(pl.col("turn").cast(pl.Int64).alias("response_id")),
         "provenance": _provenance(frames["utterances"], place, authorship),
         "annotations": _annotations(frames["votes"], place, authorship),
-        "rejected": frames["rejected"].sort(list(schema.REJECTED.names)),
+        "rejected": _rejected(frames["rejected"], authorship.annotator_salt),
         "dead": frames["dead"].sort(list(schema.DEAD.names)),
         "waiting": frames["waiting"].sort("key", "turn"),
     }
@@ -78,7 +91,7 @@ def _provenance(
 ) -> pl.DataFrame:
     prompts = pl.DataFrame(
         [
-            (prompt.id, prompt.hash, json.dumps(prompt.sampling.parameters(), sort_keys=True))
+            (prompt.id, prompt.hash, authorship.sampling(prompt))
             for prompt in authorship.prompts.values()
         ],
         schema={"prompt": pl.String, "prompt_hash": pl.String, "sampling": pl.String},
@@ -118,6 +131,18 @@ def _annotations(votes: pl.DataFrame, place: pl.DataFrame, authorship: Authorshi
             pl.col("prompt").alias("prompt_id"),
             pl.col("request").alias("request_hash"),
         )
+    )
+
+
+def _rejected(rejected: pl.DataFrame, salt: str) -> pl.DataFrame:
+    """Return what was dropped; where an annotator's id is the value, its hash."""
+    is_id = (pl.col("field") == ANNOTATOR) & pl.col("unit").is_in(CROWD_UNITS)
+    ids = rejected.filter(is_id).select(pl.col("value").alias(ANNOTATOR))
+    return (
+        rejected.join(_hashed(ids, salt), left_on="value", right_on=ANNOTATOR, how="left")
+        .with_columns(pl.when(is_id).then("hashed").otherwise("value").alias("value"))
+        .select(schema.REJECTED.names)
+        .sort(schema.REJECTED.names)
     )
 
 

@@ -233,7 +233,10 @@ def _rejects(refused: pl.DataFrame, unit: Unit, text: str) -> pl.DataFrame:
 def _unread(rows: pl.DataFrame, unit: Unit) -> pl.DataFrame:
     return _rejected(
         rows.with_columns(
-            pl.lit(None, dtype=pl.String).alias("key"), pl.lit(None, dtype=pl.Int32).alias("turn")
+            pl.lit(None, dtype=pl.String).alias("key"),
+            pl.lit(None, dtype=pl.Int32).alias("turn"),
+            # The line as it stands holds an annotator's id in plain text: file and line find it.
+            pl.lit(None, dtype=pl.String).alias("text"),
         ),
         unit,
     )

@@ -1,9 +1,9 @@
 """Exact duplicates across the whole set: rows whose context and response another row has too.
 
 Partitions give hashes of their rows; these meet by hash in buckets, where the smallest key's row
-stands; the partitions then take the others out. Nothing but hashes and keys moves. A row that loses
-to one whose dialogue is itself dropped stays dropped: the verdict must not depend on a chain of
-others.
+stands; the partitions then take the others out. Nothing but hashes and places moves. A row that
+loses to one whose dialogue is itself dropped stays dropped: the verdict must not depend on a chain
+of others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import polars as pl
 
 from pipelines.prosocial.faults import FAULTS, Sifted, sift
+from pipelines.prosocial.schema import MIN_TURNS
 from transforms.frames import Schema
 from transforms.keys import KEY_LENGTH
 
@@ -52,6 +53,19 @@ def find_losers(hashes: pl.DataFrame) -> pl.DataFrame:
         ordered.with_columns(pl.col("key").first().over("hash").alias("winner"))
         .filter(~pl.col("hash").is_first_distinct())
         .select(list(LOSERS))
+    )
+
+
+def standing(places: pl.DataFrame, losers: pl.DataFrame) -> pl.DataFrame:
+    """Return those of ``places`` that ``drop_duplicates`` leaves, which needs the turns themselves.
+
+    Args:
+        places: ``key``, ``turn`` and whatever else, one row per turn.
+        losers: schema ``LOSERS``.
+    """
+    early = losers.filter(pl.col("turn") < MIN_TURNS)
+    return places.join(early, on="key", how="anti", maintain_order="left").join(
+        losers, on=["key", "turn"], how="anti", maintain_order="left"
     )
 
 

@@ -115,10 +115,13 @@ def _said_before(in_order: pl.DataFrame) -> pl.Series:
 
 def _turns(spoken: pl.DataFrame) -> pl.DataFrame:
     ours, theirs = pl.col("response_words"), pl.col("context_words")
-    common = ours.list.set_intersection(theirs).list.len()
-    either = ours.list.set_union(theirs).list.len()
+    distinct = ours.list.n_unique() + theirs.list.n_unique()
+    counted = spoken.with_columns(
+        ours.list.set_intersection(theirs).list.len().alias("common"), distinct.alias("distinct")
+    )
+    common, either = pl.col("common"), pl.col("distinct") - pl.col("common")
     intervention = pl.col("safety_label") == schema.INTERVENTION
-    return spoken.with_columns(
+    return counted.with_columns(
         pl.when(either > 0).then(common / either).alias("similarity"),
         pl.when(intervention).then("turn").min().over("key").alias("intervention_turn"),
         pl.col("context").alias("text"),
@@ -150,7 +153,7 @@ def _utterance_filters(settings: FilterSettings) -> list[Filter]:
     short, long = settings.short_utterance, settings.long_utterance
     response, many = settings.short_response, settings.many_sentences
     too_short = _IS_RESPONSE & pl.col("by_worker") & (characters <= response.more_than_characters)
-    leaked, refusal = measures.leaked(_TEXT), measures.refusal(_TEXT)
+    leaked = measures.leaked(_TEXT)
     personal = measures.personal_data(_TEXT)
     return [
         utterance("blank_utterance", settings.blank_utterance, blank, pl.lit("")),
@@ -161,7 +164,12 @@ def _utterance_filters(settings: FilterSettings) -> list[Filter]:
             "many_sentences", many, _IS_RESPONSE & (sentences > many.max_sentences), sentences
         ),
         utterance("leaked_prompt", settings.leaked_prompt, drafted & leaked.is_not_null(), leaked),
-        utterance("refusal", settings.refusal, drafted & refusal.is_not_null(), refusal),
+        utterance(
+            "refusal",
+            settings.refusal,
+            drafted & measures.is_refusal(_TEXT),
+            measures.refusal(_TEXT),
+        ),
         utterance(
             "foreign_language",
             settings.foreign_language,

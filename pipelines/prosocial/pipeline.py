@@ -1,13 +1,15 @@
 """The wiring of the ProsocialDialog pipeline; what the steps do is in ``stages``.
 
 seed files, responses, annotations -> CoGroupByKey -> select (-> limit) -> join the crowd
-    -> draft, assemble, filter -> shuffle of text hashes -> finish -> write and validate -> publish
+    -> draft, assemble, filter -> (shuffle of text hashes -> duplicates, counts: a side input)
+    -> finish, write and validate -> publish
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import apache_beam as beam
 
@@ -20,34 +22,35 @@ from pipelines.prosocial.configurations import (
     with_dialogue_ids,
 )
 from pipelines.prosocial.crowd_files import Unit
-from pipelines.prosocial.duplicates import find_losers
+from pipelines.prosocial.duplicates import LOSERS, find_losers, standing
 from pipelines.prosocial.publication import PUBLICATION
 from pipelines.prosocial.seeds.sources import SeedInput
 from pipelines.prosocial.stages import (
     DraftAndAssemble,
     finish_partition,
+    hashes,
     join_crowd,
     named,
-    read_crowd,
-    read_seeds,
+    places,
+    read_input,
     select_seeds,
 )
 from pipelines.prosocial.statistics import partition_statistics
+from transforms.background import MapAhead
+from transforms.frames import concat, from_ipc, to_ipc
 from transforms.limit import smallest_keys
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
+    PARTITION,
     Frames,
-    Packed,
     Piece,
     ReadToPartitions,
     gather,
     gather_group,
-    on_partition,
-    pack,
+    register_frame_coder,
     scatter,
     to_pieces,
-    unpack,
 )
 from transforms.publishing.publication import Run
 from transforms.publishing.stages import Publish, Publishable, WriteShards
@@ -76,29 +79,22 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    selected = _read(pipeline, plan) | "Select seeds" >> beam.Map(
-        on_partition(select_seeds, plan.split_salt)
+    register_frame_coder()
+    number = beam.Map(lambda element: (element[0], element)).with_output_types(
+        tuple[int, PARTITION]
     )
-    joined = _within_limit(selected, plan.limit)
-    assembled = (
-        joined
-        | "Number partitions" >> beam.Map(lambda element: (element[0], element))
-        | "Draft dialogues" >> beam.ParDo(CallPartitions(plan.engine, plan.drafting))
-    )
-    finished = _without_duplicates(assembled, plan.partitions)
-    counts = (
-        finished
-        | "Count dialogues" >> beam.FlatMapTuple(_count_dialogues)
-        | "All counts" >> beam.combiners.ToList()
-    )
+    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
+    joined = _joined(_read(pipeline, plan), plan)
+    assembled = joined | "Number partitions" >> number | "Draft dialogues" >> draft
+    standings = _standings(assembled, plan.partitions) | "All standings" >> beam.combiners.ToList()
     _ = (
-        finished
+        assembled
         | "Write shards"
         >> beam.ParDo(
             WriteShards(
                 PUBLICATION, plan.version, plan.partitions, PublishableRows(plan.authorship)
             ),
-            beam.pvalue.AsSingleton(counts),
+            beam.pvalue.AsSingleton(standings),
         )
         | "All partitions" >> beam.GroupByKey()
         | "Publish" >> beam.ParDo(Publish(PUBLICATION, plan.run, plan.version))
@@ -106,48 +102,68 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
 
 
 def _read(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
-    responses: list[tuple[str, Unit]] = [(path, "response") for path in plan.responses]
-    annotations: list[tuple[str, Unit]] = [(path, "annotation") for path in plan.annotations]
-    groups = {
-        "seeds": (plan.seeds, read_seeds),
-        "responses": (responses, read_crowd),
-        "annotations": (annotations, read_crowd),
-    }
+    inputs: list[SeedInput | tuple[str, Unit]] = [*plan.seeds]
+    inputs += [(path, "response") for path in plan.responses]
+    inputs += [(path, "annotation") for path in plan.annotations]
     return (
-        {
-            name: pipeline
-            | f"Files of {name}" >> beam.Create(list(inputs))
-            | f"Read {name}" >> beam.ParDo(ReadToPartitions(read, plan.partitions))
-            for name, (inputs, read) in groups.items()
-        }
-        | "By partition" >> beam.CoGroupByKey()
-        | "Gather frames" >> beam.Map(gather_group)
+        pipeline
+        | "Files" >> beam.Create(inputs)
+        | "Read" >> beam.ParDo(ReadToPartitions(read_input, plan.partitions))
+        | "By partition" >> beam.GroupByKey()
     )
 
 
-def _within_limit(selected: beam.PCollection, limit: int | None) -> beam.PCollection:
+def _joined(grouped: beam.PCollection, plan: Plan) -> beam.PCollection:
     """Join the crowd to the seeds; with a limit, to those with the smallest keys of all."""
-    if limit is None:
-        return selected | "Join crowd" >> beam.Map(on_partition(join_crowd, None))
+    if plan.limit is None:
+        prepare = beam.ParDo(MapAhead(partial(_prepare, plan.split_salt)))
+        return grouped | "Select and join" >> prepare.with_output_types(PARTITION)
+    select = beam.ParDo(MapAhead(partial(_select, plan.split_salt)))
+    selected = grouped | "Select seeds" >> select.with_output_types(PARTITION)
     last_key = (
         selected
         | "Keys of seeds" >> beam.Map(lambda element: element[1]["seeds"].select("key"))
         | "All keys" >> beam.combiners.ToList()
-        | "Last key within the limit" >> beam.Map(smallest_keys, limit)
+        | "Last key within the limit" >> beam.Map(smallest_keys, plan.limit)
     )
-    return (
-        selected
-        | "Pack selected" >> beam.MapTuple(lambda number, frames: (number, pack(frames)))
-        | "Join crowd within the limit"
-        >> beam.Map(
-            lambda element, last_key: (element[0], join_crowd(unpack(element[1]), last_key)),
-            beam.pvalue.AsSingleton(last_key),
-        )
-    )
+    join = beam.Map(_join_within, beam.pvalue.AsSingleton(last_key))
+    return selected | "Join crowd within the limit" >> join.with_output_types(PARTITION)
 
 
-def _without_duplicates(assembled: beam.PCollection, partitions: int) -> beam.PCollection:
-    """Shuffle text hashes to find exact duplicates across the set, and finish each partition."""
+def _select(salt: str, element: tuple[int, Iterable[Piece]]) -> tuple[int, Frames]:
+    number, pieces = element
+    return number, select_seeds(gather(pieces), salt)
+
+
+def _prepare(salt: str, element: tuple[int, Iterable[Piece]]) -> tuple[int, Frames]:
+    return _join_within(_select(salt, element), None)
+
+
+def _join_within(element: tuple[int, Frames], last_key: str | None) -> tuple[int, Frames]:
+    number, frames = element
+    return number, join_crowd(frames, last_key)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the whole set says of a partition: its duplicates, and how many dialogues it has left.
+
+    Attributes:
+        partition: the partition.
+        losers: schema ``LOSERS``, as Arrow IPC.
+        dialogues: its dialogues by split.
+    """
+
+    partition: int
+    losers: bytes
+    dialogues: tuple[DialogueCount, ...]
+
+
+def _standings(assembled: beam.PCollection, partitions: int) -> beam.PCollection:
+    """Shuffle hashes of texts, which finds duplicates, and count what dialogues remain.
+
+    The dialogues themselves stay where they are.
+    """
     losers = (
         assembled
         | "Texts by hash" >> beam.FlatMap(_texts_by_hash, partitions)
@@ -155,16 +171,14 @@ def _without_duplicates(assembled: beam.PCollection, partitions: int) -> beam.PC
         | "Find duplicates" >> beam.FlatMap(_losers_by_partition, partitions)
     )
     return (
-        {"dialogues": assembled | "In pieces" >> beam.FlatMapTuple(_pieces), "losers": losers}
-        | "Dialogues and duplicates" >> beam.CoGroupByKey()
-        | "Gather dialogues" >> beam.Map(gather_group)
-        | "Finish" >> beam.Map(on_partition(finish_partition))
-        | "Pack finished" >> beam.MapTuple(lambda number, frames: (number, pack(frames)))
+        {"places": assembled | "Places" >> beam.FlatMapTuple(_places), "losers": losers}
+        | "Places and duplicates" >> beam.CoGroupByKey()
+        | "Count dialogues" >> beam.MapTuple(_standing)
     )
 
 
 def _texts_by_hash(element: tuple[int, Frames], partitions: int) -> Iterator[tuple[int, Piece]]:
-    return scatter("hashes", element[1]["hashes"], partitions, column="hash")
+    return scatter("hashes", hashes(element[1]), partitions, column="hash")
 
 
 def _losers_by_partition(
@@ -173,32 +187,37 @@ def _losers_by_partition(
     return scatter("losers", find_losers(gather(element[1])["hashes"]), partitions)
 
 
-def _pieces(number: int, frames: Frames) -> Iterator[tuple[int, Piece]]:
-    return to_pieces(number, {name: frames[name] for name in frames if name != "hashes"})
+def _places(number: int, frames: Frames) -> Iterator[tuple[int, Piece]]:
+    return to_pieces(number, {"places": places(frames)})
 
 
-def _count_dialogues(number: int, packed: Packed) -> list[DialogueCount]:
-    return dialogue_counts(number, named(unpack(packed), "turns"))
+def _standing(number: int, groups: Mapping[str, Iterable[Piece]]) -> Standing:
+    _, frames = gather_group((number, groups))
+    losers = named(frames, "losers")
+    left = standing(named(frames, "places"), losers)
+    return Standing(number, to_ipc(losers), tuple(dialogue_counts(number, left)))
 
 
 @dataclass(frozen=True)
 class PublishableRows:
-    """Makes a finished partition's rows publishable: ids, hashed annotators, configurations."""
+    """Finishes a partition and makes its rows publishable: ids, hashed annotators, shards' rows."""
 
     authorship: Authorship
 
-    def __call__(self, number: int, packed: Packed, counts: Sequence[DialogueCount]) -> Publishable:
+    def __call__(self, number: int, frames: Frames, standings: Sequence[Standing]) -> Publishable:
         """Return the rows of each configuration of partition ``number``, counts and statistics.
 
         Args:
             number: the partition.
-            packed: its finished frames.
-            counts: the dialogues of every partition and split.
+            frames: its assembled frames.
+            standings: what stands of every partition that has dialogues.
         """
-        frames = unpack(packed)
-        turns = with_dialogue_ids(named(frames, "turns"), offsets_of(number, counts))
+        losers = [from_ipc(one.losers) for one in standings if one.partition == number]
+        finished = finish_partition({**frames, "losers": concat(losers, LOSERS)})
+        counts = [count for one in standings for count in one.dialogues]
+        turns = with_dialogue_ids(finished["turns"], offsets_of(number, counts))
         rows = configurations(
-            turns, {name: named(frames, name) for name in PUBLISHED_FRAMES}, self.authorship
+            turns, {name: finished[name] for name in PUBLISHED_FRAMES}, self.authorship
         )
-        statistics = partition_statistics(turns, named(frames, "shown"), named(frames, "votes"))
-        return Publishable(rows, named(frames, "counts"), statistics, named(frames, "funnel"))
+        statistics = partition_statistics(turns, finished["shown"], finished["votes"])
+        return Publishable(rows, finished["counts"], statistics, finished["funnel"])

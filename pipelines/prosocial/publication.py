@@ -11,8 +11,26 @@ from transforms.publishing.publication import Publication, Run, Tables
 from transforms.publishing.summaries import markdown_table, parts, spoken
 
 DATASET = "prosocial"
-#: Stages of the ledger, in the order of the work.
-STAGES = ("rows", "responses", "annotations", "input_rows", "seeds", "dialogues", "turns")
+#: Stages of the ledger. The first five follow rows, dialogues and turns from end to end of a run:
+#: they go in where files are read, dialogues begun and turns assembled, and come out where
+#: everything is written. The others are single steps between.
+STAGES = (
+    "input_rows",
+    "responses",
+    "annotations",
+    "dialogues",
+    "turns",
+    "read.responses",
+    "read.annotations",
+    "select",
+    "crowd.responses",
+    "crowd.annotations",
+    "assembly",
+    "filters.dialogues",
+    "filters.turns",
+    "duplicates.dialogues",
+    "duplicates.turns",
+)
 
 METADATA: Mapping[str, Any] = {
     "pretty_name": "ProsocialDialog, minted by remint",
@@ -132,6 +150,7 @@ PUBLICATION = Publication(
     dataset=DATASET,
     configurations=schema.CONFIGURATIONS,
     split_configurations=schema.SPLIT_CONFIGURATIONS,
+    of_calls=("dead",),
     splits=schema.SPLITS,
     suites={name: f"prosocial_{name}" for name in schema.CONFIGURATIONS},
     version_suite="prosocial_version",

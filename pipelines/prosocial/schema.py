@@ -224,7 +224,7 @@ DEAD = pa.schema(
         pa.field("error_class", pa.string()),
         pa.field("detail", pa.string()),
         pa.field("request_hash", pa.string()),
-        pa.field("attempts", pa.int32()),
+        pa.field("attempts", pa.int32()),  # null where an answer came and could not be used
         pa.field("ends_dialogue", pa.bool_()),  # false: only the third row is lost
         pa.field("source", pa.string()),
         pa.field("split", pa.string()),

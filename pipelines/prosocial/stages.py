@@ -35,6 +35,8 @@ from transforms.partitions import Frames
 
 #: The crowd's rows that stand, counted by turn; ``unit`` is response or annotation.
 CROWD: Schema = {"key": pl.String, "turn": pl.Int32, "unit": pl.String, "n": pl.Int64}
+#: Where a turn stands.
+PLACES: Schema = {"key": pl.String, "turn": pl.Int32, "split": pl.String}
 #: The candidates that a dialogue's workers could choose from.
 SHOWN: Schema = {"key": pl.String, "candidates": pl.List(pl.String)}
 
@@ -53,6 +55,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "funnel": FUNNEL,
     "crowd": CROWD,
     "shown": SHOWN,
+    "places": PLACES,
     "hashes": HASHES,
     "losers": LOSERS,
 }
@@ -64,6 +67,8 @@ _together = _FRAMES.together
 
 def read_seeds(one: SeedInput) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the frames of a seed file, chunk by chunk."""
+    # A file without rows must still get a run to its end, and be told of there.
+    yield "counts", count_in("input_rows", 0)
     for chunk in read_seed_rows(one):
         yield "seed_rows", chunk.seed_rows
         yield "rejected", chunk.rejected
@@ -77,6 +82,12 @@ def read_crowd(one: tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
         yield f"{unit}s", chunk.frame
         yield "rejected", chunk.rejected
         yield "counts", count_in(f"{unit}s", chunk.rows)
+        yield "counts", chunk.counts
+
+
+def read_input(one: SeedInput | tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the frames of an input file, whichever it is."""
+    return read_seeds(one) if isinstance(one, SeedInput) else read_crowd(one)
 
 
 def select_seeds(frames: Frames, salt: str) -> Frames:
@@ -189,8 +200,17 @@ def assemble_and_filter(frames: Frames, drafted: Frames, filters: FilterSettings
         .sort("key", "turn")
         .select("key", "candidates")
         .unique("key", keep="last", maintain_order=True),
-        "hashes": hash_turns(filtered.turns),
     }
+
+
+def places(frames: Frames) -> pl.DataFrame:
+    """Return where each assembled turn stands: key, turn and split."""
+    return named(frames, "turns").select(list(PLACES))
+
+
+def hashes(frames: Frames) -> pl.DataFrame:
+    """Return the hashes by which assembled turns are compared across partitions."""
+    return hash_turns(named(frames, "turns"))
 
 
 def _crowd_rows(

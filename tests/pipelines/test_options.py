@@ -40,7 +40,7 @@ def test_flags_win_over_the_configuration_file(tmp_path: Path) -> None:
     config.write_text(
         "output: elsewhere\nlimit: 7\ncrowd: llm\nresponses: one.jsonl\n"
         "seeds: {ethics: [a.csv, b.csv], mine: c.jsonl}\n"
-        "direct-num-workers: 2\nno_such: false\n"
+        "direct-num-workers: 2\nstreaming: false\n"
     )
     options = parsed("--config", str(config), "--limit", "9")
     assert options.limit == 9
@@ -69,6 +69,11 @@ def test_flags_win_over_the_configuration_file(tmp_path: Path) -> None:
         ((*SEEDS, "--experiments=data_buffer_time_limit_ms=9"), "loses rows"),
         ((*SEEDS, "--config", "/nowhere/run.yaml"), "can't be read"),
         ((*SEEDS, "--limit"), "expected one argument"),
+        ((*SEEDS, "--embedded-model", "gpt-9"), "--embedded-model: there are qwen2.5-coder-0.5b"),
+        ((*SEEDS, "--runner", "NoSuchRunner"), "Unexpected pipeline runner"),
+        ((*SEEDS, "--model", "m", "--base-url", "http://[::1"), "--base-url: is not a URL"),
+        ((*SEEDS, "--model", "m", "--base-url", "http://h:99999/v1"), "--base-url: is not a URL"),
+        ((*SEEDS, "--model", "m", "--base-url", "http://h/v1?key=k"), "must end with its path"),
     ],
 )
 def test_what_cannot_be_used_is_refused(argv: tuple[str, ...], message: str) -> None:
@@ -82,6 +87,24 @@ def test_a_configuration_file_of_another_form_is_refused(tmp_path: Path, content
     config.write_text(content)
     with pytest.raises(OptionError):
         parsed("--config", str(config))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("limit: true", "--limit: must be a number"),
+        ("timeout: false", "--timeout: must be a number"),
+        ("limt: 3", "unknown option '--limt"),
+        ("limt: null", "unknown option '--limt'"),
+        ("limt: false", "unknown option '--limt'"),
+        ("runner: NoSuchRunner", "Unexpected pipeline runner"),
+    ],
+)
+def test_a_configuration_files_slips_are_named(tmp_path: Path, content: str, message: str) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(content)
+    with pytest.raises(OptionError, match=message):
+        parsed(*SEEDS, "--config", str(config))
 
 
 def test_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,7 @@ from hypothesis import strategies as st
 
 from transforms.frames import MAX_FRAME_BYTES, split_frame
 from transforms.keys import content_key, fraction_of, normalise_text, partition_of
-from transforms.partitions import (
-    Frames,
-    gather,
-    on_packed,
-    on_partition,
-    pack,
-    pack_element,
-    scatter,
-    to_pieces,
-    unpack,
-)
+from transforms.partitions import FrameCoder, Frames, gather, on_partition, scatter, to_pieces
 
 
 def keyed(texts: list[str]) -> pl.DataFrame:
@@ -70,21 +60,22 @@ def test_a_large_frame_travels_in_pieces_of_at_most_eight_megabytes() -> None:
     assert pl.concat(parts).equals(frame)
 
 
-def test_packing_keeps_order_and_drops_empty_frames() -> None:
-    frame = keyed(["b", "a", "c"])
-    packed = pack({"rows": frame, "none": frame.clear()})
-    assert set(packed) == {"rows"}
-    assert unpack(packed)["rows"].equals(frame)
+@given(st.lists(st.text(st.characters(codec="utf-8"))))
+def test_frames_travel_between_steps_as_they_are(texts: list[str]) -> None:
+    frame = keyed(texts)
+    coder = FrameCoder()
+    arrived = coder.decode(coder.encode(frame))
+    assert arrived.equals(frame)
+    assert arrived.schema == frame.schema
 
 
-def test_a_stage_works_on_elements_packed_or_not() -> None:
+def test_a_stage_works_on_a_partition() -> None:
     def shortened(frames: Frames, rows: int) -> Frames:
         return {name: frame.head(rows) for name, frame in frames.items()}
 
     frames = {"rows": keyed(["b", "a", "c"])}
-    number, whole = on_partition(shortened, 2)((7, frames))
-    assert (number, whole["rows"]["text"].to_list()) == (7, ["b", "a"])
-    assert on_packed(shortened)(pack_element(7, frames), 2)[1]["rows"].equals(whole["rows"])
+    number, short = on_partition(shortened)((7, frames), 2)
+    assert (number, short["rows"]["text"].to_list()) == (7, ["b", "a"])
 
 
 @given(st.text(st.characters(codec="utf-8")))

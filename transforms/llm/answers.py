@@ -7,15 +7,15 @@ better. Status, code and the fields made for it decide, never a word in a messag
 from __future__ import annotations
 
 import email.utils
-import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from transforms.llm.calls import CallClass
 from transforms.llm.json_schema import Validator
+from transforms.llm.parsing import DECODER, parse_json
 
 #: Classes whose reply was paid for and will not change: only these are cached.
 PAID = frozenset(
@@ -45,20 +45,13 @@ class Verdict(NamedTuple):
     completion_tokens: int = 0
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-
-
 def classify(status: int, body: str, validate: Validator) -> Verdict:
     """Return what the reply with HTTP ``status`` and raw ``body`` amounts to.
 
     ``validate`` checks the answer against the prompt's schema.
     """
     try:
-        reply = _DECODER.decode(body)
+        reply = parse_json(body)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
@@ -74,8 +67,8 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return Verdict(CallClass.SERVER, detail="a reply without choices")
     sent, received = _tokens(reply.get("usage"))
-    verdict = _choice(choices[0], validate)
-    return verdict._replace(prompt_tokens=sent, completion_tokens=received)
+    call_class, data, detail, *_ = _choice(choices[0], validate)
+    return Verdict(call_class, data, detail, sent, received)
 
 
 def _failure(status: int, error: object) -> Verdict:
@@ -136,10 +129,10 @@ def _object(content: str, *, repair: bool) -> dict[str, Any] | None:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        data = _DECODER.decode(text)
+        data = parse_json(text)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) and _encodable(text, data) else None
+    return data if isinstance(data, dict) and _storable(text, data) else None
 
 
 def _embedded(content: str) -> dict[str, Any] | None:
@@ -148,21 +141,36 @@ def _embedded(content: str) -> dict[str, Any] | None:
     if start < 0:
         return None
     try:
-        data, end = _DECODER.raw_decode(content, start)
+        data, end = DECODER.raw_decode(content, start)
     except (ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) and _encodable(content[start:end], data) else None
+    return data if isinstance(data, dict) and _storable(content[start:end], data) else None
 
 
-def _encodable(text: str, data: object) -> bool:
-    """Whether ``data`` is free of lone surrogates, which no column of text can hold."""
+def _storable(text: str, data: object) -> bool:
+    """Whether ``data`` is free of what no column of text is to hold: lone surrogates and NUL."""
     if "\\u" not in text and text.isascii():
         return True
     try:
-        json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+        for each in _texts(data):
+            each.encode()
+            if "\0" in each:
+                return False
+    except (UnicodeEncodeError, RecursionError):
         return False
     return True
+
+
+def _texts(data: object) -> Iterator[str]:
+    """Yield all texts in ``data``, names of fields too."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from data
+        data = list(data.values())
+    if isinstance(data, list):
+        for each in data:
+            yield from _texts(each)
 
 
 def _tokens(usage: object) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.llm.parsing import parse_json
 from transforms.llm.segments import SegmentWriter, segment_writer
 
 #: Goes up whenever a record is written in another form; others are passed over and counted.
@@ -54,6 +55,7 @@ class PartitionCache:
         self.path = FileSystems.join(directory, f"p-{partition:05d}")
         self.faults = CacheFaults()
         self._lines: dict[bytes, bytes] = {}
+        self._later: dict[bytes, list[bytes]] = {}
         self._loaded = False
         self._lock = threading.Lock()
         self._writer: SegmentWriter | None = None
@@ -79,18 +81,15 @@ class PartitionCache:
         lines = data.split(b"\n")
         if lines.pop():
             self.faults.torn += 1  # what follows the last line break is a record cut off
-        known = self._lines
-        before = len(known)
-        usable = 0
         for line in lines:
             if line.startswith(_HEAD) and line[_AFTER] == b'","prompt":' and line[-2:] == b'"}':
-                usable += 1
-                known.setdefault(line[_KEY], line)
+                if self._lines.setdefault(line[_KEY], line) is not line:
+                    self._later.setdefault(line[_KEY], []).append(line)
+                    self.faults.duplicates += 1
             elif line.startswith(_HEAD):
                 self.faults.torn += 1
             else:
                 self.faults.foreign += 1
-        self.faults.duplicates += usable - (len(known) - before)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -100,16 +99,20 @@ class PartitionCache:
 
     def get(self, key: str) -> tuple[int, str] | None:
         """Return HTTP status and raw body of the reply to request ``key``, or None."""
-        line = self._lines.get(key.encode())
-        if line is None:
-            return None
-        try:
-            record = json.loads(line)
-            return int(record["status"]), str(record["body"])
-        except (ValueError, KeyError):
-            self.faults.torn += 1
-            del self._lines[key.encode()]
-            return None
+        name = key.encode()
+        while (line := self._lines.get(name)) is not None:
+            try:
+                record = parse_json(line)
+                return int(record["status"]), str(record["body"])
+            except (ValueError, KeyError, TypeError):
+                self.faults.torn += 1
+                # An earlier run has asked again for what is damaged here: its answer counts.
+                later = self._later.get(name)
+                if later:
+                    self._lines[name] = later.pop(0)
+                else:
+                    del self._lines[name]
+        return None
 
     def put(self, key: str, prompt: str, status: int, body: str) -> None:
         """Keep a reply; on a local path it is in the file when this returns.

@@ -172,7 +172,8 @@ class ItemCaller:
         cached = self._cache.get(key)
         attempts = 0
         if cached is not None:
-            verdict = classify(*cached, prompt.validate)
+            status, body = cached
+            verdict = classify(status, body, prompt.validate)
             self._count({counted.CACHED: 1, _class_name(verdict): 1})
         elif self._calls is None:
             await Miss()
@@ -195,7 +196,8 @@ class ItemCaller:
             self._cache.put(key, prompt.id, outcome.reply.status, outcome.reply.body)
 
     def _count(self, counts: Mapping[str, int]) -> None:
-        self._counts.update(counts)
+        for name, number in counts.items():
+            self._counts[name] += number
         if self._calls is not None:
             statistics.add(counts)  # while replaying they are added once at the end
 
@@ -213,5 +215,8 @@ def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
     }
 
 
+_CLASS_NAMES = {each: f"class_{each.value}" for each in CallClass}
+
+
 def _class_name(verdict: Verdict) -> str:
-    return f"class_{verdict.call_class.value}"
+    return _CLASS_NAMES[verdict.call_class]

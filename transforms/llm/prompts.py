@@ -123,10 +123,13 @@ def compiled(source: str) -> Render:
         jinja2.TemplateSyntaxError: ``source`` is no template.
     """
     template = _environment().from_string(source)
-    new_context, root = template.new_context, template.root_render_func
+    root, context, environment = template.root_render_func, jinja2.runtime.Context, _environment()
+    # Merged once: the template's own new_context copies its globals, key by key, for each call.
+    names = dict(template.globals)
 
     def render(variables: Mapping[str, Any]) -> str:
-        return "".join(root(new_context(dict(variables)))).strip()
+        filled = context(environment, {**names, **variables}, template.name, template.blocks)
+        return "".join(root(filled)).strip()
 
     return render
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import jinja2
 
@@ -25,6 +26,7 @@ _HASHES = re.compile(r"#{2,}")
 _SUSPECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029<|｜\\[:：]|##")
 
 
+@lru_cache(maxsize=256)  # an utterance stands in every prompt of the dialogue that follows it
 def quote(text: str) -> str:
     r"""Return ``text`` so that neither a chat template nor a model reads structure into it.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from transforms.llm.prompts import Prompt
@@ -42,7 +43,7 @@ class RequestForm:
 
     def question(self, variables: Mapping[str, Any]) -> bytes:
         """Return the last message's text, rendered and as a JSON string (ASCII)."""
-        return json.dumps(self._question(variables)).encode()
+        return encode_basestring_ascii(self._question(variables)).encode()
 
     def key(self, question: bytes, sample: int) -> str:
         """Return the request key (64 hex digits) of ``sample`` for what ``question`` returned."""

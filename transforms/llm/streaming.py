@@ -2,7 +2,9 @@
 
 ``process`` hands a partition to the engine and gives out whichever partitions are done by then;
 ``finish_bundle`` waits for the rest. So the stragglers of one partition keep no other waiting, and
-``partitions_in_flight`` bounds what is held in memory.
+``partitions_in_flight`` bounds what is held in memory. A partition whose calls are done is finished
+in a thread of its own: what is left of the work is done by Polars, which lets the interpreter go on
+with the next partition's answers.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
+from transforms.background import threads
 from transforms.llm.calls import Caller
 from transforms.llm.engine import engine
 from transforms.llm.settings import EngineSettings
@@ -41,19 +44,23 @@ class PartitionWork(Protocol[P, T, R]):
         ...  # pragma: no cover - protocol
 
     def finish(self, partition: P, results: list[R]) -> Iterable[Any]:
-        """Yield the stage's outputs (tagged ones too) from the results, in the items' order."""
+        """Yield the stage's outputs (tagged ones too) from the results, in the items' order.
+
+        Runs in another thread than ``items``, for one partition at a time.
+        """
         ...  # pragma: no cover - protocol
 
 
 @dataclass
 class _Held:
-    """A partition that the engine is working on."""
+    """A partition that is being worked on: its results, and then what ``finish`` makes of them."""
 
     partition: Any
     timestamp: Any
     windows: tuple[Any, ...]
+    results: concurrent.futures.Future[list[Any]] = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
-    future: concurrent.futures.Future[list[Any]] | None = None
+    outputs: concurrent.futures.Future[list[Any]] = field(default_factory=concurrent.futures.Future)
 
 
 class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
@@ -72,6 +79,7 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         self._work = work
         self._bound = partitions_in_flight
         self._held: list[_Held] = []
+        self._finishing: concurrent.futures.ThreadPoolExecutor | None = None
 
     def start_bundle(self) -> None:
         """Start with nothing held."""
@@ -86,9 +94,13 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         """Submit one partition and yield the outputs of those that are done."""
         number, partition = element
         held = _Held(partition, timestamp, (window,))
-        held.future = engine(self._settings).submit(
+        held.results = engine(self._settings).submit(
             number, self._work.items(partition), self._work.work, held.counts
         )
+        if self._finishing is None:
+            self._finishing = threads(1, "finish")
+        pool = self._finishing
+        held.results.add_done_callback(lambda _: pool.submit(self._finish, held))
         self._held.append(held)
         yield from self._done(leave=self._bound - 1)
 
@@ -99,29 +111,38 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
     def teardown(self) -> None:
         """Break off what a failed bundle left behind."""
         for held in self._held:
-            if held.future is not None:
-                held.future.cancel()
+            held.results.cancel()
         self._held = []
+        if self._finishing is not None:
+            self._finishing.shutdown()
+            self._finishing = None
+
+    def _finish(self, held: _Held) -> None:
+        try:
+            outputs = list(self._work.finish(held.partition, held.results.result()))
+        except BaseException as error:  # of whatever kind: it is raised where the outputs are taken
+            held.outputs.set_exception(error)
+        else:
+            held.outputs.set_result(outputs)
 
     def _done(self, leave: int) -> Iterator[Any]:
         """Yield the outputs of what is done, waiting until at most ``leave`` are not."""
         while True:
-            for held in [held for held in self._held if held.future and held.future.done()]:
+            for held in [held for held in self._held if held.outputs.done()]:
                 self._held.remove(held)
                 yield from self._outputs(held)
             if len(self._held) <= leave:
                 return
             concurrent.futures.wait(
-                [held.future for held in self._held if held.future],
+                [held.outputs for held in self._held],
                 return_when=concurrent.futures.FIRST_COMPLETED,
             )
 
     def _outputs(self, held: _Held) -> Iterator[Any]:
-        assert held.future is not None  # noqa: S101 - tells the type checker
-        results = held.future.result()
+        outputs = held.outputs.result()
         for name, count in sorted(held.counts.items()):
             Metrics.counter(NAMESPACE, name).inc(count)
-        for output in self._work.finish(held.partition, results):
+        for output in outputs:
             if isinstance(output, TaggedOutput):
                 value = WindowedValue(output.value, held.timestamp, held.windows)
                 yield TaggedOutput(output.tag, value)

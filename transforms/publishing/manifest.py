@@ -62,6 +62,7 @@ def read_manifest(version_path: str) -> Manifest:
     Raises:
         OutputError: where there is none, or one that can't be read.
     """
+    storage.check_filesystem(version_path)
     path = manifest_path(version_path)
     if not storage.exists(path):
         raise OutputError(f"{version_path} has no {MANIFEST_NAME}, so it is not a version")
@@ -70,6 +71,13 @@ def read_manifest(version_path: str) -> Manifest:
         if raw.pop("format") != MANIFEST_FORMAT:
             raise OutputError(f"{path} was written by another release of remint; use that one")
         shards = tuple(ShardRecord.from_json(shard) for shard in raw.pop("shards"))
-        return Manifest(shards=shards, warnings=tuple(raw.pop("warnings")), **raw)
+        manifest = Manifest(shards=shards, warnings=tuple(raw.pop("warnings")), **raw)
+        # What is read of a manifest everywhere must be there.
+        _ = manifest.run["created"], manifest.summary.keys(), manifest.configurations.keys()
+        _ = manifest.expected_files()
+        return manifest
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OutputError(f"{path} is damaged; publish the version again") from error
+        raise OutputError(
+            f"{path} is damaged; restore it, or remove {version_path} and run again, which repeats "
+            "no call"
+        ) from error

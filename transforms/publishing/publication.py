@@ -24,6 +24,7 @@ class Publication:
         configurations: the published schema of each configuration; ``default`` is one of them.
         split_configurations: those that come in the dataset's splits; each of the others is one
             split that is called like itself.
+        of_calls: those that tell how calls went, which two runs over the same data may differ in.
         splits: the dataset's splits in their usual order.
         suites: the expectation suite of each configuration's shards.
         version_suite: the suite of the tables that sum up a version. Beside those of ``summarise``
@@ -40,6 +41,7 @@ class Publication:
     dataset: str
     configurations: Mapping[str, pa.Schema]
     split_configurations: Sequence[str]
+    of_calls: Sequence[str]
     splits: Sequence[str]
     suites: Mapping[str, str]
     version_suite: str

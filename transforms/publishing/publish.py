@@ -6,7 +6,6 @@ that says why; the next run removes it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -37,8 +36,6 @@ LEDGER_NAME = "ledger.json"
 STATISTICS_NAME = "statistics.json"
 #: How many reasons a message names; all of them stand in the version's validation files.
 MAX_REASONS = 10
-
-_log = logging.getLogger("remint.publishing")
 
 
 class Status(str, Enum):
@@ -90,6 +87,7 @@ def publish(
     verdicts: Sequence[Verdict],
     counts: pl.DataFrame,
     statistics: pl.DataFrame,
+    funnel: pl.DataFrame,
 ) -> PublishResult:
     """Publish the claimed ``version``, or say why it can't be.
 
@@ -103,10 +101,11 @@ def publish(
         verdicts: the verdict of each shard's suite; a shard without one is not published.
         counts: the ledger's counts, see ``transforms.ledger.COUNTS``.
         statistics: the dataset's statistics of all partitions.
+        funnel: what the filters saw, see ``transforms.filters.FUNNEL``; it goes into the ledger.
     """
     if version.complete:
         return _published(version, read_manifest(version.path))
-    ledger = build_ledger(counts, publication.stages)
+    ledger = {**build_ledger(counts, publication.stages), "filters": funnel.to_dicts()}
     files = {LEDGER_NAME: storage.json_bytes(ledger)}
     try:
         close_ledger(ledger)
@@ -114,16 +113,21 @@ def publish(
         return _refuse(version, Status.LEDGER_OPEN, [str(error)], files)
     rows = publication.rows_of(shards)
     shards = sorted(shards, key=lambda shard: shard.path)
-    unchanged = _unchanged(version, shards)
+    unchanged = _unchanged(version, publication, shards)
     if unchanged:
         storage.remove_tree(version.path)
         return _stands(unchanged)
     files.update(validation_files(verdicts))
-    failures = shard_failures(publication, shards, verdicts)
+    failures = [*_missing(version, shards), *shard_failures(publication, shards, verdicts)]
     if failures:
         return _refuse(version, Status.INVALID, failures, files)
     if not rows:
-        return _refuse(version, Status.INCOMPLETE, ["nothing is complete yet"], files)
+        return _refuse(
+            version,
+            Status.INCOMPLETE,
+            ["nothing is complete yet; waiting/, rejected/ and dead/ say what each input lacks"],
+            files,
+        )
     tables = publication.summarise(statistics)
     files[STATISTICS_NAME] = storage.json_bytes(dict(tables))
     summed = version_tables(tables, shards, ledger)
@@ -145,7 +149,10 @@ def publish(
             path: {"bytes": len(data), "sha256": storage.sha256(data)}
             for path, data in files.items()
         },
-        suites={name: suite_fingerprint(name) for name in {verdict.suite for verdict in verdicts}},
+        suites={
+            name: suite_fingerprint(name)
+            for name in sorted({verdict.suite for verdict in verdicts})
+        },
         warnings=tuple(warning_lines(verdicts)),
     )
     storage.write_bytes(manifest_path(version.path), manifest.to_bytes())
@@ -179,13 +186,35 @@ def _complete_before(version: Version) -> Version | None:
     return next((other for other in reversed(older) if other.complete), None)
 
 
-def _unchanged(version: Version, shards: Sequence[ShardRecord]) -> Version | None:
-    """Return the version before ``version`` if its data files are the same as ``shards``."""
+def _unchanged(
+    version: Version, publication: Publication, shards: Sequence[ShardRecord]
+) -> Version | None:
+    """Return the version before ``version`` if ``shards`` hold nothing new beside it.
+
+    Of what tells how calls went the numbers of rows count alone: that the same dialogues failed
+    once more, with another error or after more attempts, is no news.
+    """
     before = _complete_before(version)
     if before is None:
         return None
-    published = {shard.path: shard.sha256 for shard in read_manifest(before.path).shards}
-    return before if published == {shard.path: shard.sha256 for shard in shards} else None
+
+    def content(shards: Sequence[ShardRecord]) -> dict[str, str | int]:
+        return {
+            shard.path: shard.rows if shard.configuration in publication.of_calls else shard.sha256
+            for shard in shards
+        }
+
+    return before if content(read_manifest(before.path).shards) == content(shards) else None
+
+
+def _missing(version: Version, shards: Sequence[ShardRecord]) -> list[str]:
+    """Return one line for each of ``shards`` that is not where this run has written it."""
+    present = storage.files_below(version.path)
+    return [
+        f"{shard.path}: was removed or changed while the run went on; run again"
+        for shard in shards
+        if present.get(shard.path) != shard.bytes
+    ]
 
 
 def _configurations(
@@ -216,7 +245,6 @@ def _refuse(
     shown = "; ".join(reasons[:MAX_REASONS])
     more = f"; and {len(reasons) - MAX_REASONS} more" if len(reasons) > MAX_REASONS else ""
     message = f"no version was published: {shown}{more} (what was written is in {version.path})"
-    _log.warning("%s", message)
     refusal = {"status": status.value, "message": message, "reasons": list(reasons)}
     _write(version, {**files, REFUSED_NAME: storage.json_bytes(refusal)})
     return PublishResult(status, version.number, version.path, message)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import apache_beam as beam
 import polars as pl
+from apache_beam.transforms.window import GlobalWindows
 
 from expectations.runner import SuiteRunner, Verdict
+from transforms.background import threads
+from transforms.filters import sum_funnels
 from transforms.frames import from_ipc, to_ipc
 from transforms.publishing.publication import Publication, Run
 from transforms.publishing.publish import publish
 from transforms.publishing.shards import ShardRecord, write_shard
 from transforms.publishing.versions import Version
+
+#: Partitions whose rows are made and written while another one's suites run.
+PARTITIONS_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,10 @@ class Publishable:
 
 
 class MakePublishable(Protocol):
-    """From a finished partition to its publishable rows; picklable."""
+    """From an assembled partition to its publishable rows; picklable, and called in threads."""
 
-    def __call__(self, number: int, packed: Any, counts: Sequence[Any]) -> Publishable:
-        """Return the rows of partition ``number``; ``counts`` are those of all partitions."""
+    def __call__(self, number: int, frames: Any, standings: Sequence[Any]) -> Publishable:
+        """Return the rows of partition ``number``; ``standings`` are those of all partitions."""
         ...  # pragma: no cover - protocol
 
 
@@ -54,8 +62,21 @@ class WrittenPartition:
     funnel: bytes
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A partition whose shards are written; ``shards`` with the rows that their suites look at."""
+
+    number: int
+    shards: tuple[tuple[ShardRecord, pl.DataFrame], ...]
+    publishable: Publishable
+
+
 class WriteShards(beam.DoFn):  # type: ignore[misc]
-    """Writes each partition's shards and holds them against their expectation suites."""
+    """Writes each partition's shards and holds them against their expectation suites.
+
+    Threads prepare and write some partitions ahead (Polars and Arrow do most of that work, which
+    lets the interpreter go on); the suites run where Beam calls, one after the other.
+    """
 
     def __init__(
         self,
@@ -70,15 +91,37 @@ class WriteShards(beam.DoFn):  # type: ignore[misc]
         self.partitions = partitions
         self.make_publishable = make_publishable
         self._suites: SuiteRunner | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._writing: deque[Future[_Written]] = deque()
+
+    def start_bundle(self) -> None:
+        """Start with nothing in work."""
+        self._writing.clear()
 
     def process(
-        self, element: tuple[int, Any], counts: Sequence[Any]
+        self, element: tuple[int, Any], standings: Sequence[Any]
     ) -> Iterator[tuple[int, WrittenPartition]]:
-        """Write one partition; yields ``(0, WrittenPartition)``, so that all meet under one key."""
-        number, packed = element
-        publishable = self.make_publishable(number, packed, counts)
-        shards: list[ShardRecord] = []
-        verdicts: list[Verdict] = []
+        """Write a partition; yields ``(0, WrittenPartition)``, so that all meet under one key."""
+        if self._threads is None:
+            self._threads = threads(PARTITIONS_AHEAD, "write")
+        self._writing.append(self._threads.submit(self._write, *element, standings))
+        while len(self._writing) > PARTITIONS_AHEAD:
+            yield self._judge(self._writing.popleft().result())
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Yield the partitions that are left."""
+        while self._writing:
+            yield GlobalWindows.windowed_value(self._judge(self._writing.popleft().result()))
+
+    def teardown(self) -> None:
+        """End the threads."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+
+    def _write(self, number: int, frames: Any, standings: Sequence[Any]) -> _Written:
+        publishable = self.make_publishable(number, frames, standings)
+        shards = []
         for configuration, schema in self.publication.configurations.items():
             for split, rows in self._by_split(configuration, publishable.rows[configuration]):
                 shard = write_shard(
@@ -90,24 +133,23 @@ class WriteShards(beam.DoFn):  # type: ignore[misc]
                     partition=number,
                     partitions=self.partitions,
                 )
-                shards.append(shard)
-                verdicts.append(
-                    self._suite_runner().validate(
-                        rows.select(schema.names),
-                        self.publication.suites[configuration],
-                        subject=shard.path,
-                    )
-                )
-        yield (
-            0,
-            WrittenPartition(
-                number,
-                tuple(shards),
-                tuple(verdicts),
-                to_ipc(publishable.counts),
-                to_ipc(publishable.statistics),
-                to_ipc(publishable.funnel),
-            ),
+                shards.append((shard, rows.select(schema.names)))
+        return _Written(number, tuple(shards), publishable)
+
+    def _judge(self, written: _Written) -> tuple[int, WrittenPartition]:
+        verdicts = [
+            self._suite_runner().validate(
+                rows, self.publication.suites[shard.configuration], subject=shard.path
+            )
+            for shard, rows in written.shards
+        ]
+        return 0, WrittenPartition(
+            written.number,
+            tuple(shard for shard, _ in written.shards),
+            tuple(verdicts),
+            to_ipc(written.publishable.counts),
+            to_ipc(written.publishable.statistics),
+            to_ipc(written.publishable.funnel),
         )
 
     def _by_split(
@@ -149,4 +191,5 @@ class Publish(beam.DoFn):  # type: ignore[misc]
             [verdict for partition in written for verdict in partition.verdicts],
             pl.concat([from_ipc(partition.counts) for partition in written]),
             pl.concat([from_ipc(partition.statistics) for partition in written]),
+            sum_funnels([from_ipc(partition.funnel) for partition in written]),
         )

@@ -14,10 +14,27 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.errors import OutputError
+
 
 def is_local(path: str) -> bool:
     """Return whether ``path`` is a plain path, so that locks and exclusive directories exist."""
     return FileSystems.get_scheme(path) is None
+
+
+def check_filesystem(path: str) -> None:
+    """Return if there is a filesystem for ``path``'s scheme.
+
+    Raises:
+        OutputError: there is none.
+    """
+    try:
+        FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise OutputError(
+            f"{path}: no file system for this scheme; install the extra that brings it "
+            "(remint[gcp] for gs://, remint[s3] for s3://) or give a local directory"
+        ) from error
 
 
 def join(base: str, *parts: str) -> str:
@@ -32,7 +49,18 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write ``data`` to ``path``, whose directories are made."""
+    """Write ``data`` to ``path``, whose directories are made; where that fails, nothing is there.
+
+    Object stores have that property themselves; a local file takes its place by being renamed.
+    """
+    if is_local(path):
+        directory, name = os.path.split(path)
+        os.makedirs(directory or ".", exist_ok=True)
+        begun = os.path.join(directory, f".{name}.begun")
+        with open(begun, "wb") as local:
+            local.write(data)
+        os.replace(begun, path)
+        return
     with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(data)
 
@@ -43,8 +71,8 @@ def read_json(path: str) -> Any:
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """Return ``value`` as indented UTF-8 JSON with sorted keys, the same bytes each time."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    """Return ``value`` as indented UTF-8 JSON, its keys in the order they have there."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode("utf-8")
 
 

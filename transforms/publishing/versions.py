@@ -44,6 +44,7 @@ def dataset_path(output: str, dataset: str) -> str:
     Raises:
         OutputError: where ``output`` is a file, or holds things but no dataset of remint's.
     """
+    storage.check_filesystem(output)
     path = storage.join(output, dataset)
     if not storage.is_local(output):
         return path
@@ -96,7 +97,9 @@ def open_dataset(
     try:
         stored = storage.read_json(place)
         name, layout = stored["dataset"], stored["format_version"]
-        settings = dict(stored["settings"])
+        settings = {**defaults, **stored["settings"]}
+        if not all(_is_like(settings[option], value) for option, value in defaults.items()):
+            raise ValueError("a setting of another kind")
     except (ValueError, KeyError, TypeError) as error:
         raise OutputError(f"{place} can't be read; restore it or give another --output") from error
     if (name, layout) != (dataset, FORMAT_VERSION):
@@ -111,7 +114,12 @@ def open_dataset(
                 f"shares that, so {value!r} can't be used; leave the option out or give another "
                 "--output"
             )
-    return {**defaults, **settings}
+    return settings
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether ``value`` can stand for ``default``: a text that is not empty, a number from 1 on."""
+    return type(value) is type(default) and (value >= 1 if isinstance(value, int) else bool(value))
 
 
 def versions(path: str) -> list[Version]:
@@ -136,7 +144,8 @@ def claim_version(path: str) -> Version:
     Elsewhere nothing is removed, since its writer might still live: the number above all is taken.
 
     Raises:
-        OutputError: where another run has made that directory in the meantime.
+        OutputError: where another run has made that directory in the meantime, or the newest
+            version's manifest is damaged.
     """
     existing = versions(path)
     if not storage.is_local(path):
@@ -146,6 +155,9 @@ def claim_version(path: str) -> Version:
     for version in existing:
         if version.number not in complete:
             storage.remove_tree(version.path)
+    if complete:
+        # The new version is held against it at the end: it must not turn out damaged only then.
+        read_manifest(_version_path(path, max(complete)))
     number = 1 + max(complete, default=0)
     claimed = Version(number, _version_path(path, number))
     try:
@@ -176,6 +188,7 @@ def list_versions(output: str) -> list[VersionEntry]:
     Raises:
         OutputError: where no dataset of remint's is below ``output``.
     """
+    storage.check_filesystem(output)
     datasets = _datasets(output)
     if not datasets:
         raise OutputError(f"{output} holds no dataset of remint's; give a run's --output")

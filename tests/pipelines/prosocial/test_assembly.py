@@ -289,6 +289,17 @@ def test_a_dead_dialogue_has_its_seed_and_rows(case: Case) -> None:
     assert assembly.waiting.is_empty()
 
 
+@pytest.mark.parametrize(
+    ("error_class", "attempts"), [("refused", None), ("schema", None), ("server", 4), ("auth", 4)]
+)
+def test_only_attempts_that_can_be_made_again_are_counted(
+    case: Case, error_class: str, attempts: int | None
+) -> None:
+    case.seed(1)
+    case.stop(1, turn=0, outcome="dead", step="utterance.v1", error_class=error_class, attempts=4)
+    assert case.assemble().dead["attempts"].to_list() == [attempts]
+
+
 def test_a_cut_dialogue_is_complete_with_two_rows(case: Case) -> None:
     case.complete(1, turns=2)
     case.response(1, 2)  # the crowd had gone on; its context could not be drafted again

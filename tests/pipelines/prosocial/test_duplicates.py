@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from pipelines.prosocial.duplicates import (
     HASHES,
+    LOSERS,
     drop_duplicates,
     find_losers,
     hash_turns,
+    standing,
 )
 from transforms.ledger import build_ledger
 
@@ -37,6 +39,20 @@ def test_a_dialogue_that_another_one_holds_is_dropped(make_turns: Make, key: Key
     dialogues = sifted.rejected.filter(unit="dialogue")
     assert dialogues.select("key", "value").rows() == [(key(2), key(1)), (key(3), key(1))]
     assert build_ledger(sifted.counts, [])["closes"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), max_size=6), st.integers(2, 3))
+def test_what_stands_is_known_without_the_texts(
+    make_turns: Make, key: Key, lost: list[tuple[int, int]], rows: int
+) -> None:
+    turns = pl.concat([make_turns(1), make_turns(2, rows=rows), make_turns(3)])
+    losers = pl.DataFrame(
+        [(key(number), turn, key(9)) for number, turn in lost], schema=dict(LOSERS), orient="row"
+    )
+    places = turns.select("key", "turn", "split")
+    kept = drop_duplicates(turns, losers).turns
+    assert standing(places, losers).sort("key", "turn").equals(kept.select(places.columns))
 
 
 def test_case_and_the_border_of_the_two_texts_count(make_turns: Make) -> None:

@@ -73,6 +73,27 @@ def test_a_torn_last_record_costs_that_record_alone(tmp_path: Path) -> None:
         assert cache.get(key(1)) == (200, "body 1")
 
 
+@pytest.mark.parametrize("damage", [(b'"status":200', b'"status":null'), (b"body 1", b'"')])
+def test_a_damaged_record_is_replaced_once_and_for_all(
+    tmp_path: Path, damage: tuple[bytes, bytes]
+) -> None:
+    filled(tmp_path, 3).close()
+    (segment,) = segment_files(tmp_path)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(lines[0] + lines[1].replace(*damage) + lines[2])
+    cache = loaded(tmp_path)
+    assert cache.get(key(1)) is None
+    cache.put(key(1), "p.v1", 200, "asked again")
+    assert cache.get(key(1)) == (200, "asked again")
+    cache.close()
+    again = loaded(tmp_path)
+    assert [again.get(key(number)) for number in range(3)] == [
+        (200, "body 0"),
+        (200, "asked again"),
+        (200, "body 2"),
+    ]
+
+
 def test_damaged_foreign_and_newer_records_are_passed_over_and_counted(tmp_path: Path) -> None:
     filled(tmp_path, 2).close()
     (path,) = segment_files(tmp_path)

@@ -117,8 +117,9 @@ def test_a_partition_without_items_is_given_out_too(prompt: Prompt, settings: Ma
     with FakeEndpoint() as endpoint:
         function = CallPartitions(settings(endpoint.base_url), Lengths(prompt))
         function.start_bundle()
-        (output,) = feed(function, 0, "")
+        (output,) = feed(function, 0, "") + list(function.finish_bundle())
         assert (output.tag, output.value.value) == ("sizes", 0)
         assert endpoint.requests == 0
+        function.teardown()
     with pytest.raises(ValueError, match="at least 1"):
         CallPartitions(settings("http://localhost/v1"), Lengths(prompt), 0)

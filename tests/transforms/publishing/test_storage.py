@@ -94,11 +94,13 @@ def test_what_was_written_is_found_read_and_removed(base):
     storage.remove_tree(place)
 
 
-def test_the_same_object_gives_the_same_json(base):
+def test_json_keeps_the_order_of_its_keys(base):
     storage.write_bytes(storage.join(base, "a.json"), storage.json_bytes({"b": "é", "a": None}))
 
     assert storage.read_json(storage.join(base, "a.json")) == {"a": None, "b": "é"}
-    assert storage.json_bytes({"b": 1, "a": 2}) == storage.json_bytes({"a": 2, "b": 1})
+    assert storage.json_bytes({"b": 1, "a": 2}).index(b"b") < storage.json_bytes(
+        {"b": 1, "a": 2}
+    ).index(b"a")
     with pytest.raises(ValueError, match="JSON"):
         storage.json_bytes({"a": float("nan")})
 
@@ -130,3 +132,20 @@ def test_datasets_are_listed_in_an_object_store(bucket):
     assert (entry.dataset, entry.number, entry.complete) == ("prosocial", 1, False)
     with pytest.raises(OutputError, match="partitions = 2"):
         open_dataset(path, "prosocial", {"partitions": 2}, {"partitions": 3})
+
+
+def test_a_file_that_could_not_be_written_wholly_is_not_there(tmp_path, monkeypatch):
+    path = tmp_path / "v0001" / "manifest.json"
+    storage.write_bytes(str(path), b"first")
+
+    def full(begun, place):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        storage.write_bytes(str(path), b"second, and longer")
+
+    assert path.read_bytes() == b"first"
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == [
+        "manifest.json"
+    ]

@@ -150,3 +150,40 @@ def test_a_listing_says_what_is_there(dataset, tmp_path):
     (entry,) = list_versions(str(tmp_path / "out"))
 
     assert (entry.dataset, entry.number, entry.rows) == ("prosocial", 1, 0)
+
+
+@pytest.mark.parametrize("use", [lambda path: dataset_path(path, "prosocial"), list_versions])
+def test_a_scheme_without_a_filesystem_is_refused(use) -> None:
+    with pytest.raises(OutputError, match="nosuch://bucket/out: no file system for this scheme"):
+        use("nosuch://bucket/out")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"partitions": "16"}, {"partitions": 0}, {"split_salt": ""}, {"split_salt": 5}, [1]],
+)
+def test_settings_of_another_kind_are_refused(dataset, settings) -> None:
+    place = Path(dataset) / "dataset.json"
+    stored = json.loads(place.read_text())
+    place.write_text(json.dumps({**stored, "settings": settings}))
+    with pytest.raises(OutputError, match="can't be read; restore it"):
+        open_dataset(dataset, "prosocial", SETTINGS, {})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda manifest: json.dumps(manifest)[:40],
+        lambda manifest: json.dumps({**manifest, "run": {}}),
+        lambda manifest: json.dumps({**manifest, "summary": []}),
+        lambda manifest: json.dumps({**manifest, "files": [1]}),
+    ],
+)
+def test_a_damaged_manifest_is_found_before_a_run(dataset, tmp_path, damage) -> None:
+    version = claim_version(dataset)
+    complete(version)
+    place = Path(version.path) / "manifest.json"
+    place.write_text(damage(json.loads(place.read_text())))
+    for use in (lambda: claim_version(dataset), lambda: list_versions(str(tmp_path / "out"))):
+        with pytest.raises(OutputError, match=f"is damaged; restore it, or remove {version.path}"):
+            use()

@@ -24,17 +24,16 @@ from typing import IO, NamedTuple
 from transforms.errors import EndpointError
 from transforms.llm.embedded.weights import find_weights, weights_named
 
-DEFAULT_MODEL = "qwen2.5-coder-1.5b-instruct"
-#: Calls in flight that suit the model; more would only share the same few cores.
-CALLS = 4
 #: Seconds for one answer; a small machine that does other things besides needs them.
 TIMEOUT = 300.0
-#: For every request: llama.cpp counts the prompt's words as repetitions too, where OpenAI's
-#: penalties look at the answer alone, so they are off; ``min_p`` drops the unlikely words that a
-#: small model would trip over at a high temperature.
-EXTRA_BODY = json.dumps({"repeat_last_n": 0, "min_p": 0.1})
+#: Merged over every request. llama.cpp counts the prompt's words as repetitions too, where OpenAI's
+#: penalties look at the answer alone, so they are off; ``min_p`` drops the less likely words, over
+#: which a small model stumbles at the temperatures that large ones are asked at.
+EXTRA_BODY = json.dumps({"repeat_last_n": 0, "min_p": 0.3})
+_MOST_CALLS = 4
 
-#: A slot keeps the prompt it answered last: one for each prompt's examples, and some to spare.
+#: A slot keeps the prompt it answered last, and the next one goes where it has most in common: one
+#: for each of a dataset's prompts, and some to spare.
 _SLOTS = 8
 _TOKENS_PER_SLOT = 2048
 _START_SECONDS = 180.0
@@ -53,9 +52,9 @@ class EmbeddedEndpoint(NamedTuple):
     base_url: str
     model: str
     identity: str
-    slots: int = CALLS
-    timeout: float = TIMEOUT
-    extra_body: str = EXTRA_BODY
+    slots: int
+    timeout: float
+    extra_body: str
 
 
 class EmbeddedModel:
@@ -69,7 +68,7 @@ class EmbeddedModel:
 
     def __init__(
         self,
-        name: str = DEFAULT_MODEL,
+        name: str,
         path: str | Path | None = None,
         cache_dir: Path | None = None,
     ) -> None:
@@ -102,7 +101,9 @@ class EmbeddedModel:
         logger.warning(
             "the embedded model %s writes the texts: good for trying out, not for publishing", name
         )
-        return EmbeddedEndpoint(f"{address}/v1", name, self._weights.identity)
+        return EmbeddedEndpoint(
+            f"{address}/v1", name, self._weights.identity, suitable_calls(), TIMEOUT, EXTRA_BODY
+        )
 
     def stop(self) -> None:
         """End the server; calls that are under way are cut."""
@@ -135,6 +136,15 @@ class EmbeddedModel:
     ) -> None:
         """Stop."""
         self.stop()
+
+
+def suitable_calls(cores: int | None = None) -> int:
+    """Return how many calls are best in flight on ``cores``: one for two cores, at most four.
+
+    Measured on two cores, calls side by side take as long as one after the other, and each has to
+    read a prompt's examples into a slot of its own before it can use them again.
+    """
+    return max(1, min(_MOST_CALLS, (cores or os.cpu_count() or 1) // 2))
 
 
 def check_runtime() -> None:

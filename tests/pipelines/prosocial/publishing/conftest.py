@@ -13,6 +13,7 @@ from expectations.runner import SuiteRunner, Verdict
 from pipelines.prosocial import schema
 from pipelines.prosocial.publication import PUBLICATION
 from pipelines.prosocial.statistics import merge_statistics, partition_statistics
+from transforms.filters import FUNNEL
 from transforms.frames import polars_schema
 from transforms.keys import content_key
 from transforms.ledger import COUNTS
@@ -22,6 +23,7 @@ from transforms.publishing.shards import ShardRecord, write_shard
 from transforms.publishing.versions import claim_version, dataset_path, open_dataset
 
 PARTITIONS = 2
+NO_FUNNEL = pl.DataFrame(schema=dict(FUNNEL))
 VOTES = (
     ("casual", "casual", "casual"),
     ("needs caution", "casual", "casual"),
@@ -233,7 +235,7 @@ def publish_dialogues(runner: SuiteRunner) -> Callable[[Path, Dialogues], Publis
         written = write_dialogues(dialogues, version.path, runner)
         return publish(
             version, PUBLICATION, RUN, written.shards, written.verdicts, written.counts,
-            written.statistics,
+            written.statistics, NO_FUNNEL,
         )  # fmt: skip
 
     return run

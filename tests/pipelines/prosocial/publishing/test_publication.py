@@ -10,6 +10,7 @@ import pytest
 from pipelines.prosocial import schema
 from pipelines.prosocial.publication import PUBLICATION
 from transforms.errors import LedgerError, OutputError, ValidationError
+from transforms.filters import FUNNEL
 from transforms.publishing.manifest import read_manifest
 from transforms.publishing.publication import Run
 from transforms.publishing.publish import Status, publish, read_result
@@ -23,6 +24,7 @@ from transforms.publishing.versions import (
 )
 
 PUBLICATIONS = {"prosocial": PUBLICATION}
+NO_FUNNEL = pl.DataFrame(schema=dict(FUNNEL))
 RUN = Run(run_id="r1", created="2026-01-01T00:00:00+00:00", code_version="0.1.0", partitions=2)
 
 
@@ -162,7 +164,7 @@ def test_repeating_the_last_step_changes_nothing(published_few, few, write, tmp_
 
     again = publish(
         Version(1, path), PUBLICATION, RUN, written.shards, written.verdicts, written.counts,
-        written.statistics,
+        written.statistics, NO_FUNNEL,
     )  # fmt: skip
 
     assert again.status is Status.PUBLISHED
@@ -184,7 +186,14 @@ def test_an_open_ledger_refuses_the_version(write, few, tmp_path):
     )
 
     result = publish(
-        version, PUBLICATION, RUN, written.shards, written.verdicts, lost, written.statistics
+        version,
+        PUBLICATION,
+        RUN,
+        written.shards,
+        written.verdicts,
+        lost,
+        written.statistics,
+        NO_FUNNEL,
     )
 
     assert result.status is Status.LEDGER_OPEN
@@ -203,7 +212,7 @@ def test_a_shard_that_no_suite_has_seen_refuses_the_version(write, few, tmp_path
 
     result = publish(
         version, PUBLICATION, RUN, written.shards, written.verdicts[1:], written.counts,
-        written.statistics,
+        written.statistics, NO_FUNNEL,
     )  # fmt: skip
 
     assert result.status is Status.INVALID
@@ -227,6 +236,22 @@ def test_a_shard_that_its_suite_refuses_refuses_the_version(
     assert not Path(result.path, "manifest.json").exists()
 
 
+def test_a_shard_that_was_removed_meanwhile_refuses_the_version(write, few, tmp_path):
+    version = claim(tmp_path)
+    written = write(few, version.path)
+    gone = Path(version.path, written.shards[0].path)
+    gone.unlink()
+
+    result = publish(
+        version, PUBLICATION, RUN, written.shards, written.verdicts, written.counts,
+        written.statistics, NO_FUNNEL,
+    )  # fmt: skip
+
+    assert result.status is Status.INVALID
+    assert f"{written.shards[0].path}: was removed" in result.message
+    assert not version.complete
+
+
 def test_totals_that_differ_refuse_the_version(write, few, tmp_path):
     version = claim(tmp_path)
     written = write(few, version.path)
@@ -234,7 +259,14 @@ def test_totals_that_differ_refuse_the_version(write, few, tmp_path):
     shards = [shard for shard in written.shards if shard != gone]
 
     result = publish(
-        version, PUBLICATION, RUN, shards, written.verdicts, written.counts, written.statistics
+        version,
+        PUBLICATION,
+        RUN,
+        shards,
+        written.verdicts,
+        written.counts,
+        written.statistics,
+        NO_FUNNEL,
     )
 
     assert result.status is Status.INVALID
@@ -247,7 +279,7 @@ def test_nothing_complete_is_no_version(write, make_dialogues, tmp_path):
 
     result = publish(
         version, PUBLICATION, RUN, written.shards, written.verdicts, written.counts,
-        written.statistics,
+        written.statistics, NO_FUNNEL,
     )  # fmt: skip
 
     assert result.status is Status.INCOMPLETE

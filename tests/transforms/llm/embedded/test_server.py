@@ -17,7 +17,7 @@ import pytest
 
 from transforms.errors import EndpointError
 from transforms.llm.embedded import server, weights
-from transforms.llm.embedded.server import EmbeddedModel, check_runtime
+from transforms.llm.embedded.server import EmbeddedModel, check_runtime, suitable_calls
 from transforms.llm.embedded.weights import Weights
 
 SMALLEST = "smollm2-135m-instruct"
@@ -49,6 +49,11 @@ def test_avx2_by_what_the_system_says(tmp_path: Path, text: str, has: bool) -> N
     information.write_text(text, encoding="utf-8")
     assert server._has_avx2(information) is has
     assert server._has_avx2(tmp_path / "absent") is True
+
+
+@pytest.mark.parametrize(("cores", "calls"), [(1, 1), (2, 1), (4, 2), (64, 4)])
+def test_calls_suit_the_cores(cores: int, calls: int) -> None:
+    assert suitable_calls(cores) == calls
 
 
 def test_old_processor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

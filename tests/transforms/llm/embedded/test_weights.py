@@ -219,6 +219,8 @@ def test_full_disk_is_told_before_fetching(
 
 
 def test_hub_out_of_reach_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Read from the environment at its first import, which another test may have set.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(sources, "_answers", lambda url: False)
     entry = Weights("x", "0" * 64, 1, "none", "none", repository="remint/none", file="none.gguf")
     with pytest.raises(sources.SourceError, match="can't be reached"):

@@ -1,0 +1,63 @@
+"""Stopping a run: at SIGINT or SIGTERM no further call is paid, and what was answered is kept.
+
+Beam takes an interrupt within a step for a failure of that step and goes on with the others, which
+go on calling; and Polars has SIGINT restart what it interrupts, so that Python's own handlers run
+only when the main thread wakes by itself. Hence a thread of its own that is told by the wakeup file
+descriptor. A stopped run is carried on like a killed one, so the process simply ends; its children
+(the embedded model, Beam's workers) end with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: So long an engine may take to write what an object store has not got yet.
+SECONDS = 10.0
+
+
+@contextmanager
+def stopping_at_signals(program: str) -> Iterator[None]:
+    """End the process at SIGINT and SIGTERM, with one line and 128 plus the signal's number.
+
+    Args:
+        program: what the line begins with.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    watcher = threading.Thread(target=_watch, args=(told, program), daemon=True)
+    watcher.start()
+    tell_before = signal.set_wakeup_fd(tell)
+    before = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(tell_before)
+        os.close(tell)
+        watcher.join()
+        os.close(told)
+
+
+def _watch(told: int, program: str) -> None:
+    while numbers := os.read(told, 1):
+        if numbers[0] in SIGNALS:
+            # What is broken off here is no news of Beam's.
+            logging.disable(logging.CRITICAL)
+            os.write(2, f"{program}: stopped; run it again to carry on\n".encode())
+            engine = sys.modules.get("transforms.llm.engine")
+            if engine is not None:
+                closing = threading.Thread(target=engine.close_engines, daemon=True)
+                closing.start()
+                closing.join(SECONDS)
+            os._exit(128 + numbers[0])

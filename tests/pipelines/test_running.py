@@ -1,0 +1,56 @@
+"""What a run tells of an error that ended one of its workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+from pipelines.running import run_pipeline
+from transforms.errors import InputError, OutputError
+from transforms.publishing.versions import Version
+
+IN_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+
+
+def fail(kind: type[Exception], *arguments: object) -> None:
+    raise kind(*arguments)
+
+
+def failing(kind: type[Exception], *arguments: object, flags: tuple[str, ...] = ()) -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(lambda _: fail(kind, *arguments))
+
+    run_pipeline(build, flags, Version(1, "/nowhere"))
+
+
+@pytest.mark.parametrize("flags", [(), IN_PROCESSES], ids=["one process", "two processes"])
+def test_an_error_of_ours_keeps_its_kind_and_message(flags: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=r"^/a/b\.csv: is cut off: fetch it again") as raised:
+        failing(InputError, "/a/b.csv: is cut off: fetch it again", flags=flags)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_could_not_be_written_names_the_remedy() -> None:
+    with pytest.raises(OutputError, match=r"^\[Errno 28\] No space left on device; put that right"):
+        failing(OSError, 28, "No space left on device")
+    with pytest.raises(OutputError, match=r"^\[Errno 13\] Permission denied: 'x'; put that right"):
+        failing(PermissionError, 13, "Permission denied", "x")
+
+
+def test_a_fault_of_remint_stays_what_it_is() -> None:
+    with pytest.raises(Exception, match="no such column") as raised:
+        failing(ValueError, "no such column")
+    assert not isinstance(raised.value, InputError | OutputError)
+
+
+def test_what_is_wrong_with_an_output_needs_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pipelines.cli import main
+
+    (tmp_path / "prosocial").mkdir()
+    (tmp_path / "prosocial" / "dataset.json").mkdir()
+    assert main(["versions", str(tmp_path)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
