@@ -389,6 +389,16 @@ def test_a_location_that_is_said_to_be_absent_is_no_fault(
     assert failed(verdict) == set()
 
 
+def test_free_form_rows_are_asked_for_no_aspects(runner: SuiteRunner, good: Frames) -> None:
+    corrupted = pl.col("kind") == "corrupted"
+    free = good["provenance"].with_columns(
+        pl.when(corrupted).then(pl.lit("free_form")).otherwise("kind").alias("kind"),
+        pl.when(~corrupted).then("aspects_asked").alias("aspects_asked"),
+    )
+    assert (free["kind"] == "free_form").any()
+    assert failed(runner.validate(free, PUBLICATION.suites["provenance"])) == set()
+
+
 @pytest.fixture(scope="module")
 def summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
     statistics = partition_statistics(
