@@ -15,6 +15,7 @@ from pipelines.metricinstruct.choice import ChoiceSettings
 from pipelines.metricinstruct.configurations import Authorship
 from pipelines.metricinstruct.corruption import CorruptionSettings
 from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.examples import EDITS, STRUCTURED
 from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.inputs import (
     SourceInput,
@@ -128,11 +129,12 @@ def selection_settings(
 
 
 def draft_settings(options: MetricInstructOptions) -> DraftSettings:
-    """Return how the model is asked; a small model answers for itself first."""
+    """Return how the model is asked; a small model answers for itself first, and names edits."""
     return DraftSettings(
         analysis=options.analysis or (OWN_ANSWER_FIRST if options.embedded else TWO_STEP),
         corruption=CorruptionSettings(
-            form=options.answer_form, free_form_share=options.free_form_share
+            form=options.answer_form or (EDITS if options.embedded else STRUCTURED),
+            free_form_share=options.free_form_share,
         ),
         verification=options.verify,
         lengths=EMBEDDED_LENGTHS if options.embedded else Lengths(),

@@ -12,14 +12,15 @@ from pipelines.options import OptionParser, RunOptions, new_parser, one_as_many,
 DEFAULT_SAMPLE = 2000
 
 AnalysisWay = Literal["two_step", "own_answer_first", "one_step"]
+AnswerForm = Literal["structured", "labelled", "edits"]
 
 
 class MetricInstructOptions(RunOptions):
     """Everything a run of the MetricInstruct pipeline needs to know.
 
     ``sources``, ``synthetic``, ``outputs``, ``choice`` and ``instruction`` hold ``NAME=VALUE`` and
-    ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given. ``analysis`` None stands for the way
-    that suits the model.
+    ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given. ``analysis`` and
+    ``answer_form`` None stand for what suits the model.
     """
 
     sources: tuple[str, ...] = ()
@@ -32,7 +33,7 @@ class MetricInstructOptions(RunOptions):
     choice: tuple[str, ...] = ()
     sample: int | None = Field(default=None, ge=1)
     analysis: AnalysisWay | None = None
-    answer_form: Literal["structured", "labelled"] = "structured"
+    answer_form: AnswerForm | None = None
     free_form_share: float = Field(default=0.0, ge=0, le=1)
     verify: Literal["off", "record", "drop"] = "off"
     filters: str | None = None
@@ -142,7 +143,8 @@ def metricinstruct_parser() -> OptionParser:
     work.add_argument(
         "--answer-form",
         metavar="FORM",
-        help="how damaged references are answered: structured (default) or labelled",
+        help="how damaged references are answered: structured (default with an endpoint), "
+        "labelled, or edits (default with the embedded model)",
     )
     work.add_argument(
         "--free-form-share",

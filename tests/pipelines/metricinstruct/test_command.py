@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from pipelines.cli import main
-from pipelines.metricinstruct.command import mint
+from pipelines.metricinstruct.command import draft_settings, mint
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
@@ -266,6 +266,22 @@ def test_labelled_answers_and_verification_are_published_with_their_verdicts(
     assert rows(dropped, "default").height < rows(recorded, "default").height
 
 
+@pytest.mark.parametrize(
+    ("flags", "analysis", "form"),
+    [
+        ((), "own_answer_first", "edits"),
+        (("--model", "fake", "--base-url", "http://127.0.0.1:9/v1"), "two_step", "structured"),
+        (("--analysis", "one_step", "--answer-form", "labelled"), "one_step", "labelled"),
+    ],
+)
+def test_the_model_is_asked_in_the_way_that_suits_it(
+    tmp_path: Path, flags: tuple[str, ...], analysis: str, form: str
+) -> None:
+    arguments = [*sample_arguments(), "--output", str(tmp_path), *flags]
+    settings = draft_settings(parse(metricinstruct_parser(), MetricInstructOptions, arguments))
+    assert (settings.analysis, settings.corruption.form) == (analysis, form)
+
+
 def test_evaluation_inputs_are_left_out(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     excluded = next(file for file in sample_files() if file.source == "summeval").path
     result = minted(endpoint, tmp_path, "--exclude", f"summeval={excluded}")
@@ -341,6 +357,7 @@ def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path
         (("--exclude", "/nowhere.txt"), InputError, "/nowhere.txt: no such file"),
         (("--verify", "maybe"), OptionError, "--verify"),
         (("--analysis", "three_step"), OptionError, "--analysis"),
+        (("--answer-form", "prose"), OptionError, "--answer-form"),
         (("--base-url", "http://127.0.0.1:9/v1"), EndpointError, "http://127.0.0.1:9/v1"),
     ],
 )
