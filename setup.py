@@ -17,6 +17,7 @@ setup(
         include=["pipelines*", "transforms*", "expectations*", "runner_configs*"],
     ),
     package_data={
+        "pipelines.metricinstruct": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*"],
         "pipelines.prosocial": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
@@ -34,6 +35,10 @@ setup(
         "jinja2>=3.1,<4",
         "pyyaml>=6,<7",
         "krippendorff>=0.8,<1",
+        "numpy>=1.26,<3",
+        "scipy>=1.11,<2",
+        "sacrebleu>=2.4,<3",
+        "rouge-score>=0.1.2,<0.2",
     ],
     extras_require={
         # The model that serves when no endpoint is given; its weights come apart.

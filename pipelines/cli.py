@@ -14,6 +14,7 @@ from transforms.errors import RemintError
 #: module is imported only when its command is called: Beam alone takes two seconds.
 COMMANDS = {
     "prosocial": ("pipelines.prosocial.command", "run"),
+    "metricinstruct": ("pipelines.metricinstruct.command", "run"),
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
 }
@@ -21,9 +22,10 @@ COMMANDS = {
 USAGE = """usage: remint COMMAND ...
 
 commands:
-  prosocial   from seed texts to a published ProsocialDialog version
-  versions    list the versions below an output directory
-  validate    check a published version: its files, their hashes, its expectation suites
+  prosocial       from seed texts to a published ProsocialDialog version
+  metricinstruct  from system outputs and references to a published MetricInstruct version
+  versions        list the versions below an output directory
+  validate        check a published version: its files, their hashes, its expectation suites
 
 remint COMMAND --help tells a command's options.
 """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipelines.metricinstruct.publication import PUBLICATION as METRICINSTRUCT
 from pipelines.options import OptionParser
 from pipelines.prosocial.publication import PUBLICATION as PROSOCIAL
 from transforms.publishing.validate import validate_version
 from transforms.publishing.versions import list_versions
 
-PUBLICATIONS = {publication.dataset: publication for publication in (PROSOCIAL,)}
+PUBLICATIONS = {publication.dataset: publication for publication in (PROSOCIAL, METRICINSTRUCT)}
 
 
 def versions(arguments: Sequence[str]) -> int:
@@ -22,10 +23,7 @@ def versions(arguments: Sequence[str]) -> int:
     for entry in entries:
         if entry.complete:
             size = f"{(entry.bytes or 0) / 1e6:,.1f} MB"
-            print(
-                f"{entry.path}  {entry.created}  {entry.dialogues or 0:,} dialogues  "
-                f"{entry.rows or 0:,} rows  {size}"
-            )
+            print(f"{entry.path}  {entry.created}  {entry.rows or 0:,} rows  {size}")
         else:
             print(f"{entry.path}  no version: it was begun and not published")
     if not entries:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
@@ -22,6 +23,8 @@ from transforms.llm.embedded.weights import WEIGHTS
 DEFAULT_PARTITIONS = 16
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class RunOptions(BaseModel):
@@ -102,8 +105,50 @@ class OptionParser(argparse.ArgumentParser):
         raise OptionError(f"{message} (see {self.prog} --help)")
 
 
-def new_parser(program: str, description: str) -> OptionParser:
+def one_as_many(value: Any) -> Any:
+    """Return a configuration file's single text as the list that is meant."""
+    return (value,) if isinstance(value, str) else value
+
+
+def pairs_of(value: Any) -> Any:
+    """Return a configuration file's mapping of names to values as ``NAME=VALUE`` texts.
+
+    A value may be a list. A single text stands for a list of one.
+    """
+    if not isinstance(value, dict):
+        return one_as_many(value)
+    return tuple(
+        f"{name}={one}"
+        for name, values in value.items()
+        for one in (values if isinstance(values, list) else [values])
+    )
+
+
+def named_value(option: str, text: str, form: str) -> tuple[str, str]:
+    """Return the two sides of ``NAME=VALUE``.
+
+    Args:
+        option: the option, for the message.
+        text: what it was given.
+        form: how it is written, for the message: "NAME=PATH, with ...".
+
+    Raises:
+        OptionError: the text has another form, or the name can't be one.
+    """
+    name, equals, value = text.partition("=")
+    if not (equals and value):
+        raise OptionError(f"{option} {text!r}: write {form}")
+    if not _NAME.fullmatch(name):
+        raise OptionError(
+            f"{option} {text!r}: a source's name has lower-case letters, digits and '_' only"
+        )
+    return name, value
+
+
+def new_parser(program: str, description: str, limit: str) -> OptionParser:
     """Return a parser with the shared options; each dataset adds its own.
+
+    ``limit`` says what ``--limit`` counts.
 
     Defaults live in the typed options alone: an absent flag leaves no attribute behind, so that a
     configuration file can supply it.
@@ -118,9 +163,7 @@ def new_parser(program: str, description: str) -> OptionParser:
     run = parser.add_argument_group("run")
     run.add_argument("--output", metavar="DIR", help="where datasets live, one folder each")
     run.add_argument("--config", metavar="FILE", help="YAML file of options; flags win over it")
-    run.add_argument(
-        "--limit", metavar="N", help="so many seeds, chosen by key: the same ones each time"
-    )
+    run.add_argument("--limit", metavar="N", help=limit)
     run.add_argument(
         "--partitions",
         metavar="P",

@@ -78,6 +78,11 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
     yield settings
 
 
+def chosen_settings(options: RunOptions) -> dict[str, Any]:
+    """Return what the user says of the things that all versions of a dataset share."""
+    return {} if options.partitions is None else {"partitions": options.partitions}
+
+
 def describe_run(
     options: RunOptions,
     partitions: int,
@@ -167,5 +172,5 @@ def exit_code(result: PublishResult) -> int:
         return 0
     if result.status is Status.INCOMPLETE:
         ledger = storage.read_json(storage.join(result.path, LEDGER_NAME))
-        return 0 if ledger["stages"]["dialogues"]["out"].get("waiting") else 1
+        return 0 if any(stage["out"].get("waiting") for stage in ledger["stages"].values()) else 1
     return 1

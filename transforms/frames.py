@@ -8,7 +8,9 @@ frames; see ARCHITECTURE.md).
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -46,6 +48,43 @@ def concat(frames: Iterable[pl.DataFrame], schema: Schema) -> pl.DataFrame:
     if not parts:
         return pl.DataFrame(schema=dict(schema))
     return pl.concat(parts, how="vertical").select(list(schema))
+
+
+def from_rows(rows: Iterable[Sequence[Any]], schema: Schema) -> pl.DataFrame:
+    """Return the frame of ``rows``, each with the values of ``schema``'s columns in their order."""
+    by_column = list(zip(*rows, strict=True))
+    if not by_column:
+        return pl.DataFrame(schema=dict(schema))
+    return pl.DataFrame(
+        [
+            _series(name, values, kind)
+            for (name, kind), values in zip(schema.items(), by_column, strict=True)
+        ]
+    )
+
+
+def _series(name: str, values: Sequence[Any], kind: pl.DataType | type[pl.DataType]) -> pl.Series:
+    if not isinstance(kind, pl.List):
+        return pl.Series(name, values, dtype=kind)
+    # Polars makes a series of every single list, which takes ten times as long.
+    empty = pl.DataFrame(schema={name: kind}).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.Series(name, pa.array(values, empty.schema.field(0).type)).cast(kind)
+
+
+@dataclass(frozen=True)
+class NamedFrames:
+    """The frames that a pipeline's stages hand on: each name with the schema it stands for."""
+
+    schemas: Mapping[str, Schema]
+
+    def named(self, frames: Mapping[str, pl.DataFrame], name: str) -> pl.DataFrame:
+        """Return the frame called ``name``, empty where there is none."""
+        found = frames.get(name)
+        return pl.DataFrame(schema=dict(self.schemas[name])) if found is None else found
+
+    def together(self, name: str, *parts: pl.DataFrame) -> pl.DataFrame:
+        """Return ``parts`` one below the other, as the frame called ``name``."""
+        return concat(parts, self.schemas[name])
 
 
 def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:

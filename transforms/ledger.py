@@ -24,6 +24,32 @@ COUNTS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 
 
+def count_in(stage: str, rows: int) -> pl.DataFrame:
+    """Return the count of so many ``rows`` that enter ``stage``, schema ``COUNTS``."""
+    return pl.DataFrame([(stage, "in", "", "", rows)], schema=COUNTS, orient="row")
+
+
+def count_out(
+    stage: str, outcome: str | pl.Expr, reason: pl.Expr, rows: pl.DataFrame, n: pl.Expr
+) -> pl.DataFrame:
+    """Return how many of ``rows`` end ``stage`` by outcome and reason, schema ``COUNTS``.
+
+    Args:
+        stage: the stage.
+        outcome: one for all rows, or an expression.
+        reason: why; null is none.
+        rows: what ended.
+        n: from a group of rows to their number.
+    """
+    named = pl.lit(outcome) if isinstance(outcome, str) else outcome
+    return (
+        rows.group_by(named.alias("outcome"), reason.fill_null("").alias("reason"))
+        .agg(n.cast(pl.Int64).alias("n"))
+        .filter(pl.col("n") != 0)  # no rows at all are one group where all keys are literals
+        .select(pl.lit(stage).alias("stage"), pl.lit("out").alias("side"), *list(COUNTS)[2:])
+    )
+
+
 def sum_counts(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return the counts of all ``frames`` added up, sorted."""
     return (

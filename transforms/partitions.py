@@ -139,3 +139,13 @@ def gather_group(element: tuple[int, Mapping[str, Iterable[Piece]]]) -> tuple[in
     """Return one partition's frames from what a CoGroupByKey brought together."""
     partition, groups = element
     return partition, gather(piece for pieces in groups.values() for piece in pieces)
+
+
+def on_partition(stage: Callable[..., Frames]) -> Callable[..., tuple[int, Frames]]:
+    """Return ``stage`` as a function on ``(partition, frames)`` and the stage's other arguments."""
+
+    def carry(element: tuple[int, Frames], *arguments: Any) -> tuple[int, Frames]:
+        number, frames = element
+        return number, stage(frames, *arguments)
+
+    return carry

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
@@ -22,7 +21,14 @@ from pipelines.prosocial.pipeline import Plan, build
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
-from pipelines.running import describe_run, exit_code, report, run_pipeline, serving
+from pipelines.running import (
+    chosen_settings,
+    describe_run,
+    exit_code,
+    report,
+    run_pipeline,
+    serving,
+)
 from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
@@ -62,7 +68,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
     dataset = dataset_path(options.output, DATASET)
     files = [*(one.path for one in seeds), *responses, *annotations]
     with lock_dataset(dataset), serving(options, dataset) as engine:
-        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, _chosen(options))
+        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         drafting = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
         version = claim_version(dataset)
         logger.info(
@@ -86,8 +92,3 @@ def mint(options: ProsocialOptions) -> PublishResult:
             run=describe_run(options, shared["partitions"], files, prompts, engine.model),
         )
         return run_pipeline(partial(build, plan=plan), options.beam, version)
-
-
-def _chosen(options: ProsocialOptions) -> dict[str, Any]:
-    """Return what the user says of the things that all versions share."""
-    return {} if options.partitions is None else {"partitions": options.partitions}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -20,7 +19,7 @@ from pipelines.prosocial.dialogue import (
     Seed,
     draft,
 )
-from transforms.frames import Schema
+from transforms.frames import from_rows
 from transforms.llm.calls import Caller
 from transforms.llm.prompts import Prompt
 
@@ -61,14 +60,14 @@ class DraftDialogues:
         """Return the partition's frames, rows in the order of its seeds."""
         del frames  # the crowd files' own rows are joined by the assembly
         return {
-            "drafts": _frame((row for one in results for row in one.drafts), schema.DRAFTS),
-            "responses": _frame(
+            "drafts": from_rows((row for one in results for row in one.drafts), schema.DRAFTS),
+            "responses": from_rows(
                 (row for one in results for row in one.responses), schema.RESPONSES
             ),
-            "annotations": _frame(
+            "annotations": from_rows(
                 (row for one in results for row in one.annotations), schema.ANNOTATIONS
             ),
-            "unfinished": _frame(
+            "unfinished": from_rows(
                 (one.unfinished for one in results if one.unfinished is not None),
                 schema.UNFINISHED,
             ),
@@ -93,11 +92,3 @@ def crowd_by_key(responses: pl.DataFrame, annotations: pl.DataFrame) -> dict[str
             crowd = by_key[key] = CrowdSoFar({}, {})
         crowd.votes[turn] = votes
     return by_key
-
-
-def _frame(rows: Any, columns: Schema) -> pl.DataFrame:
-    by_column = list(zip(*rows, strict=True))
-    if not by_column:
-        return pl.DataFrame(schema=dict(columns))
-    data = dict(zip(columns, by_column, strict=True))
-    return pl.DataFrame(data, schema=dict(columns))

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from transforms.errors import OptionError
-from transforms.filters import Level
-from transforms.reading.files import open_bytes, reading
+from transforms import filter_settings
+from transforms.filter_settings import Rule
 
 DEFAULT_FILE = Path(__file__).with_name("filters.yaml")
-
-
-class Rule(BaseModel):
-    """A filter without a threshold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    level: Level
-
-    @field_validator("level", mode="before")
-    @classmethod
-    def _yaml_reads_off_as_false(cls, value: Any) -> Any:
-        return "off" if value is False else value
 
 
 class ShortUtterance(Rule):
@@ -109,39 +93,4 @@ def load_filters(path: str | None = None) -> FilterSettings:
         InputError: the file is missing or can't be read.
         OptionError: it is no YAML mapping, or names a filter, threshold or value there isn't.
     """
-    with DEFAULT_FILE.open(encoding="utf-8") as file:
-        merged: dict[str, Any] = yaml.safe_load(file)
-    for name, change in (_mapping_in(path) if path else {}).items():
-        if not isinstance(change, dict):
-            raise OptionError(
-                f"{path}: {name} must be a mapping such as {{level: warning}}, as in filters.yaml"
-            )
-        merged[name] = {**merged.get(name, {}), **change}
-    try:
-        return FilterSettings.model_validate(merged)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(FilterSettings.model_fields)
-        raise OptionError(
-            f"{path or DEFAULT_FILE.name}: {place}: {first['msg']}; the filters are {known}, their "
-            "thresholds stand in pipelines/prosocial/filters.yaml"
-        ) from None
-
-
-def _mapping_in(path: str) -> dict[str, Any]:
-    with reading(path), open_bytes(path) as file:
-        content = file.read()
-    try:
-        mapping = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" (line {mark.line + 1})" if mark else ""
-        raise OptionError(
-            f"{path}: not YAML{place}; see pipelines/prosocial/filters.yaml"
-        ) from None
-    if mapping is None:
-        return {}
-    if not isinstance(mapping, dict):
-        raise OptionError(f"{path}: must map filters to their levels and thresholds")
-    return {str(name): change for name, change in mapping.items()}
+    return filter_settings.load_filters(FilterSettings, DEFAULT_FILE, path)

@@ -12,8 +12,9 @@ import polars as pl
 
 from pipelines.prosocial import schema
 from pipelines.prosocial.faults import FAULTS, sift
-from pipelines.prosocial.filter_settings import FilterSettings, Rule
+from pipelines.prosocial.filter_settings import FilterSettings
 from transforms import text as measures
+from transforms.filter_settings import Rule
 from transforms.filters import Filter, apply, funnel
 
 _TEXT = pl.col("text")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from pipelines.options import OptionParser, RunOptions, new_parser
+from pipelines.options import OptionParser, RunOptions, new_parser, one_as_many, pairs_of
 
 DEFAULT_ANNOTATOR_SALT = "remint"
 
@@ -27,26 +27,22 @@ class ProsocialOptions(RunOptions):
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _seeds_from_mapping(cls, value: Any) -> Any:
-        """Accept the configuration file's form as well: a mapping of names to patterns."""
-        if not isinstance(value, dict):
-            return value
-        return tuple(
-            f"{name}={pattern}"
-            for name, patterns in value.items()
-            for pattern in (patterns if isinstance(patterns, list) else [patterns])
-        )
+    def _pairs_from_mapping(cls, value: Any) -> Any:
+        return pairs_of(value)
 
     @field_validator("field_map", "responses", "annotations", mode="before")
     @classmethod
     def _one_as_many(cls, value: Any) -> Any:
-        """Accept a single string where a list is meant (configuration files)."""
-        return (value,) if isinstance(value, str) else value
+        return one_as_many(value)
 
 
 def prosocial_parser() -> OptionParser:
     """Return the command's parser."""
-    parser = new_parser("remint prosocial", "Regenerate ProsocialDialog from seed texts.")
+    parser = new_parser(
+        "remint prosocial",
+        "Regenerate ProsocialDialog from seed texts.",
+        "so many seeds, chosen by key: the same ones each time",
+    )
     data = parser.add_argument_group("seeds and crowd")
     data.add_argument(
         "--seeds",

@@ -24,7 +24,6 @@ from pipelines.prosocial.configurations import (
 from pipelines.prosocial.crowd_files import Unit
 from pipelines.prosocial.duplicates import LOSERS, find_losers, standing
 from pipelines.prosocial.publication import PUBLICATION
-from pipelines.prosocial.seeds.limit import smallest_keys
 from pipelines.prosocial.seeds.sources import SeedInput
 from pipelines.prosocial.stages import (
     DraftAndAssemble,
@@ -39,6 +38,7 @@ from pipelines.prosocial.stages import (
 from pipelines.prosocial.statistics import partition_statistics
 from transforms.background import MapAhead
 from transforms.frames import concat, from_ipc, to_ipc
+from transforms.limit import smallest_keys
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (

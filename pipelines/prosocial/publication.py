@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipelines.prosocial import schema
 from pipelines.prosocial.statistics import summarise
 from transforms.publishing.publication import Publication, Run, Tables
+from transforms.publishing.summaries import markdown_table, parts, spoken
 
 DATASET = "prosocial"
 #: Stages of the ledger. The first five follow rows, dialogues and turns from end to end of a run:
@@ -96,19 +97,21 @@ def describe(tables: Tables, run: Run) -> str:
             _HEAD,
             _making(tables, run),
             "## Size\n",
-            _table(
+            markdown_table(
                 ("split", "dialogues", "rows"),
                 [(row["split"], row["dialogues"], row["rows"]) for row in tables["splits"]],
             ),
             _CONFIGURATIONS,
             _READING,
             "## Statistics\n",
-            _table(("statistic", "value"), [(_spoken(name), version[name]) for name in version]),
-            _table(
+            markdown_table(
+                ("statistic", "value"), [(spoken(name), version[name]) for name in version]
+            ),
+            markdown_table(
                 ("safety label", "rows", "share"),
                 [(f"`{row['value']}`", row["n"], row["share"]) for row in tables["labels"]],
             ),
-            _table(
+            markdown_table(
                 ("source", "dialogues", "share"),
                 [(row["value"], row["n"], row["share"]) for row in tables["sources"]],
             ),
@@ -122,10 +125,10 @@ def describe(tables: Tables, run: Run) -> str:
 
 def _making(tables: Tables, run: Run) -> str:
     authors = {
-        "Responses": _parts(tables["response_authors"]),
-        "Votes": _parts(tables["vote_authors"]),
+        "Responses": parts(tables["response_authors"]),
+        "Votes": parts(tables["vote_authors"]),
     }
-    lines = [f"- {what} by author: {parts}." for what, parts in authors.items()]
+    lines = [f"- {what} by author: {named}." for what, named in authors.items()]
     models = ", ".join(f"`{model}`" for model in run.models) or "none was called"
     prompts = ", ".join(f"`{prompt}`" for prompt in sorted(run.prompts)) or "none"
     return "\n".join(
@@ -141,27 +144,6 @@ def _making(tables: Tables, run: Run) -> str:
             "wrote it.\n",
         ]
     )
-
-
-def _parts(rows: Iterable[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{row['value']} {row['n']:,}" for row in rows) or "none"
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines) + "\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "undefined"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 PUBLICATION = Publication(

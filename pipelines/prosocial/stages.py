@@ -27,8 +27,8 @@ from pipelines.prosocial.seeds.limit import apply_limit
 from pipelines.prosocial.seeds.selection import select
 from pipelines.prosocial.seeds.sources import SeedInput, read_seed_rows
 from transforms.filters import FUNNEL
-from transforms.frames import Schema, concat, polars_schema
-from transforms.ledger import COUNTS
+from transforms.frames import NamedFrames, Schema, polars_schema
+from transforms.ledger import COUNTS, count_in, count_out
 from transforms.llm.calls import Caller
 from transforms.llm.prompts import Prompt
 from transforms.partitions import Frames
@@ -60,29 +60,19 @@ SCHEMAS: Mapping[str, Schema] = {
     "losers": LOSERS,
 }
 
-
-def named(frames: Frames, name: str) -> pl.DataFrame:
-    """Return the frame called ``name``, empty where there is none."""
-    found = frames.get(name)
-    return pl.DataFrame(schema=dict(SCHEMAS[name])) if found is None else found
-
-
-def _together(name: str, *parts: pl.DataFrame) -> pl.DataFrame:
-    return concat(parts, SCHEMAS[name])
-
-
-def _read(stage: str, rows: int) -> pl.DataFrame:
-    return pl.DataFrame([(stage, "in", "", "", rows)], schema=dict(COUNTS), orient="row")
+_FRAMES = NamedFrames(SCHEMAS)
+named = _FRAMES.named
+_together = _FRAMES.together
 
 
 def read_seeds(one: SeedInput) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the frames of a seed file, chunk by chunk."""
     # A file without rows must still get a run to its end, and be told of there.
-    yield "counts", _read("input_rows", 0)
+    yield "counts", count_in("input_rows", 0)
     for chunk in read_seed_rows(one):
         yield "seed_rows", chunk.seed_rows
         yield "rejected", chunk.rejected
-        yield "counts", _read("input_rows", chunk.rows)
+        yield "counts", count_in("input_rows", chunk.rows)
 
 
 def read_crowd(one: tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -91,7 +81,7 @@ def read_crowd(one: tuple[str, Unit]) -> Iterator[tuple[str, pl.DataFrame]]:
     for chunk in read_crowd_file(path, unit):
         yield f"{unit}s", chunk.frame
         yield "rejected", chunk.rejected
-        yield "counts", _read(f"{unit}s", chunk.rows)
+        yield "counts", count_in(f"{unit}s", chunk.rows)
         yield "counts", chunk.counts
 
 
@@ -134,7 +124,7 @@ def join_crowd(frames: Frames, last_key: str | None) -> Frames:
             named(frames, "counts"),
             joined.counts,
             # Counted here, where drafting begins; its out side is counted when all is written.
-            _read("dialogues", seeds.height),
+            count_in("dialogues", seeds.height),
         ),
     }
 
@@ -202,7 +192,7 @@ def assemble_and_filter(frames: Frames, drafted: Frames, filters: FilterSettings
             frames["counts"],
             assembly.counts,
             filtered.counts,
-            _read("turns", assembly.turns.height),
+            count_in("turns", assembly.turns.height),
         ),
         "funnel": filtered.funnel,
         "crowd": _crowd_rows(responses, annotations, assembly.rejected),
@@ -279,16 +269,16 @@ def _outcomes(
     rule, error, step = pl.col("rule"), pl.col("error_class"), pl.col("waits_for")
     return _together(
         "counts",
-        _out("input_rows", "published", pl.lit(""), first, rows),
-        _out("input_rows", pl.col("outcome"), rule, of_seed_files, rows),
-        _out("input_rows", "dead", error, ended, rows),
-        _out("input_rows", "waiting", step, waiting, rows),
-        _out("dialogues", "published", pl.lit(""), first, number),
-        _out("dialogues", pl.col("outcome"), rule, lost, number),
-        _out("dialogues", "dead", error, ended, number),
-        _out("dialogues", "waiting", step, held, number),
-        _out("turns", "published", pl.lit(""), turns, number),
-        _out("turns", pl.col("outcome"), rule, cut, number),
+        count_out("input_rows", "published", pl.lit(""), first, rows),
+        count_out("input_rows", pl.col("outcome"), rule, of_seed_files, rows),
+        count_out("input_rows", "dead", error, ended, rows),
+        count_out("input_rows", "waiting", step, waiting, rows),
+        count_out("dialogues", "published", pl.lit(""), first, number),
+        count_out("dialogues", pl.col("outcome"), rule, lost, number),
+        count_out("dialogues", "dead", error, ended, number),
+        count_out("dialogues", "waiting", step, held, number),
+        count_out("turns", "published", pl.lit(""), turns, number),
+        count_out("turns", pl.col("outcome"), rule, cut, number),
     )
 
 
@@ -305,9 +295,9 @@ def _crowd_outcomes(
         refused = rejected.filter(pl.col("unit") == unit)
         total = pl.col("n").sum().alias("n")
         parts += [
-            _out(stage, "published", pl.lit(""), published, total),
-            _out(stage, "not_published", pl.lit(""), kept, total),
-            _out(
+            count_out(stage, "published", pl.lit(""), published, total),
+            count_out(stage, "not_published", pl.lit(""), kept, total),
+            count_out(
                 stage,
                 pl.col("outcome"),
                 pl.col("rule"),
@@ -316,20 +306,3 @@ def _crowd_outcomes(
             ),
         ]
     return _together("counts", *parts)
-
-
-def _out(
-    stage: str, outcome: str | pl.Expr, reason: pl.Expr, rows: pl.DataFrame, n: pl.Expr
-) -> pl.DataFrame:
-    named_outcome = pl.lit(outcome) if isinstance(outcome, str) else outcome
-    return (
-        rows.group_by(named_outcome.alias("outcome"), reason.fill_null("").alias("reason"))
-        .agg(n)
-        .select(
-            pl.lit(stage).alias("stage"),
-            pl.lit("out").alias("side"),
-            "outcome",
-            "reason",
-            pl.col("n").cast(pl.Int64),
-        )
-    )

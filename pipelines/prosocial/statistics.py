@@ -15,6 +15,7 @@ import polars as pl
 from pipelines.prosocial import schema
 from transforms.crowd.agreement import alpha_of_counts
 from transforms.frames import concat
+from transforms.publishing.summaries import ratio, shares
 
 #: ``low`` and ``high`` are the bounds of dialogue ids, null elsewhere.
 STATISTICS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -151,27 +152,27 @@ def summarise(statistics: pl.DataFrame) -> Tables:
         "annotations": _sum(_of(statistics, "vote_authors")),
         "rots": _sum(rots),
         "distinct_rots": distinct,
-        "distinct_rot_share": _ratio(distinct, _sum(rots)),
-        "new_rot_share": _ratio(_sum(rots.filter(pl.col("value") == "new")), _sum(rots)),
-        "two_turn_share": _ratio(
+        "distinct_rot_share": ratio(distinct, _sum(rots)),
+        "new_rot_share": ratio(_sum(rots.filter(pl.col("value") == "new")), _sum(rots)),
+        "two_turn_share": ratio(
             _sum(lengths.filter(pl.col("value") == str(schema.MIN_TURNS))), _sum(dialogues)
         ),
-        "words_per_utterance": _ratio(_sum(_of(statistics, "utterance_words")), 2 * rows),
-        "words_per_rot": _ratio(_sum(_of(statistics, "rot_words")), _sum(rots)),
+        "words_per_utterance": ratio(_sum(_of(statistics, "utterance_words")), 2 * rows),
+        "words_per_rot": ratio(_sum(_of(statistics, "rot_words")), _sum(rots)),
         "alpha": _alpha(_of(statistics, "votes")),
     }
     return {
         "version": [version],
         "splits": [_split(statistics, split) for split in schema.SPLITS],
-        "labels": _shares(labels, schema.LABELS),
+        "labels": shares(labels, schema.LABELS),
         "turn_labels": [
             {"response_id": turn, **share}
             for turn in range(schema.MAX_TURNS)
-            for share in _shares(labels.filter(pl.col("turn") == turn), schema.LABELS)
+            for share in shares(labels.filter(pl.col("turn") == turn), schema.LABELS)
         ],
-        "sources": _shares(dialogues, ()),
-        "response_authors": _shares(_of(statistics, "response_authors"), ()),
-        "vote_authors": _shares(_of(statistics, "vote_authors"), ()),
+        "sources": shares(dialogues, ()),
+        "response_authors": shares(_of(statistics, "response_authors"), ()),
+        "vote_authors": shares(_of(statistics, "vote_authors"), ()),
     }
 
 
@@ -181,21 +182,6 @@ def _of(statistics: pl.DataFrame, statistic: str) -> pl.DataFrame:
 
 def _sum(counts: pl.DataFrame) -> int:
     return int(counts["n"].sum())
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _shares(counts: pl.DataFrame, values: Iterable[str]) -> list[dict[str, Any]]:
-    whole = _sum(counts)
-    present = sorted(set(counts["value"]))
-    by_value = {value: _sum(counts.filter(pl.col("value") == value)) for value in present}
-    names = dict.fromkeys([*values, *by_value])
-    return [
-        {"value": name, "n": by_value.get(name, 0), "share": _ratio(by_value.get(name, 0), whole)}
-        for name in names
-    ]
 
 
 def _split(statistics: pl.DataFrame, split: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from transforms.ledger import (
     COUNTS,
     build_ledger,
     close_ledger,
+    count_in,
+    count_out,
     ledger_table,
     render_funnel,
     sum_counts,
@@ -116,3 +118,21 @@ def test_the_table_has_what_came_out():
     table = ledger_table(build_ledger(FIRST, ["seeds"]))
 
     assert table.rows() == [("seeds", "published", 2), ("seeds", "rejected", 3)]
+
+
+def test_rows_are_counted_out_by_outcome_and_reason():
+    rows = pl.DataFrame({"rule": ["a", None, "a"], "n": [2, 3, 4]})
+    counts = count_out("stage", "rejected", pl.col("rule"), rows, pl.col("n").sum())
+    assert dict(counts.schema) == dict(pl.DataFrame(schema=COUNTS).schema)
+    assert sorted(counts.iter_rows()) == [
+        ("stage", "out", "rejected", "", 3),
+        ("stage", "out", "rejected", "a", 6),
+    ]
+    by_row = count_out("stage", pl.col("rule").fill_null("b"), pl.lit(""), rows, pl.len())
+    assert sorted(row[2:] for row in by_row.iter_rows()) == [("a", "", 2), ("b", "", 1)]
+
+
+def test_no_rows_count_out_nothing():
+    rows = pl.DataFrame(schema={"n": pl.Int64})
+    assert count_out("stage", "published", pl.lit(""), rows, pl.col("n").sum()).is_empty()
+    assert count_in("stage", 0).rows() == [("stage", "in", "", "", 0)]

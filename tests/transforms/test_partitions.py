@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transforms.frames import MAX_FRAME_BYTES, split_frame
 from transforms.keys import content_key, fraction_of, normalise_text, partition_of
-from transforms.partitions import FrameCoder, gather, scatter, to_pieces
+from transforms.partitions import FrameCoder, Frames, gather, on_partition, scatter, to_pieces
 
 
 def keyed(texts: list[str]) -> pl.DataFrame:
@@ -67,6 +67,15 @@ def test_frames_travel_between_steps_as_they_are(texts: list[str]) -> None:
     arrived = coder.decode(coder.encode(frame))
     assert arrived.equals(frame)
     assert arrived.schema == frame.schema
+
+
+def test_a_stage_works_on_a_partition() -> None:
+    def shortened(frames: Frames, rows: int) -> Frames:
+        return {name: frame.head(rows) for name, frame in frames.items()}
+
+    frames = {"rows": keyed(["b", "a", "c"])}
+    number, short = on_partition(shortened)((7, frames), 2)
+    assert (number, short["rows"]["text"].to_list()) == (7, ["b", "a"])
 
 
 @given(st.text(st.characters(codec="utf-8")))

@@ -10,8 +10,8 @@ import jinja2
 # What str.splitlines takes for a line break, and the other control characters.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # "<|im_start|>", "<s>", "</s>", "<<SYS>>", "<start_of_turn>", "<think>": opened by "<" and a sign
-# that is no blank, digit or "=" (so that "<3" and "x <= 2" stay as they are).
-_ANGLE = re.compile(r"<(?=[|｜/<!A-Za-z_])")
+# that is no blank, digit or "=" (so that "<3", "x <= 2" and "<<4*2=8>>" stay as they are).
+_ANGLE = re.compile(r"<(?=<*[|｜/!A-Za-z_])")
 _BAR = re.compile(r"([|｜])(?=>)")
 _SQUARE = re.compile(
     r"\[(?=/?(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)",

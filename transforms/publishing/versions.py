@@ -178,7 +178,6 @@ class VersionEntry:
     path: str
     complete: bool
     created: str | None = None
-    dialogues: int | None = None
     rows: int | None = None
     bytes: int | None = None
 
@@ -217,7 +216,6 @@ def _entry(dataset: str, version: Version) -> VersionEntry:
         version.path,
         complete=True,
         created=manifest.run["created"],
-        dialogues=manifest.summary.get("dialogues"),
         rows=sum(shard.rows for shard in manifest.shards if shard.configuration == DEFAULT),
         bytes=sum(size for size, _ in manifest.expected_files().values()),
     )

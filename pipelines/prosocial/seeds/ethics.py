@@ -14,7 +14,7 @@ import polars as pl
 from pipelines.prosocial.schema import ETHICS_AMT, ETHICS_REDDIT
 from pipelines.prosocial.seeds.cells import number, stripped
 from pipelines.prosocial.seeds.rows import Reading, Rule, seed_rows
-from pipelines.prosocial.seeds.splits import split_of_file
+from transforms.splits import split_of_file
 
 COLUMNS = ("label", "input", "is_short")
 #: The only column of the ambiguous file, which has no header.

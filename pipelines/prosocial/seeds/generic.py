@@ -8,8 +8,8 @@ import polars as pl
 
 from pipelines.prosocial.seeds.cells import cell_texts, stripped
 from pipelines.prosocial.seeds.rows import ROT_SEPARATOR, Reading, Rule, seed_rows
-from pipelines.prosocial.seeds.splits import SPLIT_NAMES, split_of_column
 from transforms.errors import OptionError
+from transforms.splits import SPLIT_NAMES, split_of_column
 
 
 @dataclass(frozen=True)

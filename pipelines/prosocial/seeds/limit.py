@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
-
 import polars as pl
 
 from pipelines.prosocial.schema import WAITING
@@ -15,25 +12,13 @@ WAITS_FOR = "limit"
 _WAITING_SCHEMA = polars_schema(WAITING)
 
 
-def smallest_keys(frames: Iterable[pl.DataFrame], n: int) -> str | None:
-    """Return the ``n``-th smallest key over the frames' ``key`` columns (no key comes twice).
-
-    Seeds up to this key are within a limit of ``n``; None where there are no more than ``n``.
-    """
-    if n < 1:
-        raise ValueError(f"a limit is at least 1, not {n}")
-    keys = (key for frame in frames for key in frame.get_column("key").to_list())
-    smallest = heapq.nsmallest(n + 1, keys)
-    return smallest[n - 1] if len(smallest) > n else None
-
-
 def apply_limit(seeds: pl.DataFrame, threshold: str | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the seeds of a partition up to ``threshold`` (SEEDS) and the others as WAITING.
 
     Args:
         seeds: schema SEEDS.
-        threshold: the last key within the limit, from ``smallest_keys`` over all partitions; with
-            None all seeds are within it.
+        threshold: the last key within the limit, from ``smallest_keys`` over all partitions;
+            with None all seeds are within it.
     """
     within = pl.lit(value=True) if threshold is None else pl.col("key") <= threshold
     waiting = seeds.filter(~within).select(

@@ -15,7 +15,7 @@ from pipelines.prosocial.schema import SBIC
 from pipelines.prosocial.seeds.cells import cell_texts
 from pipelines.prosocial.seeds.rows import ROT_SEPARATOR, Reading, Rule, seed_rows
 from pipelines.prosocial.seeds.rules_of_thumb import rule_of_thumb
-from pipelines.prosocial.seeds.splits import split_of_file
+from transforms.splits import split_of_file
 
 COLUMNS = ("post", "targetMinority", "targetStereotype")
 

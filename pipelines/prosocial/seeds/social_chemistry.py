@@ -13,7 +13,7 @@ import polars as pl
 from pipelines.prosocial.schema import SOCIAL_CHEMISTRY
 from pipelines.prosocial.seeds.cells import number, stripped
 from pipelines.prosocial.seeds.rows import Reading, Rule, seed_rows
-from pipelines.prosocial.seeds.splits import split_of_column
+from transforms.splits import split_of_column
 
 COLUMNS = (
     "split",

@@ -6,7 +6,6 @@ name is a source of the user's own, published under that name and read with a fi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from pipelines.options import named_value
 from pipelines.prosocial.schema import REJECTED, SBIC, SOCIAL_CHEMISTRY, SOURCES
 from pipelines.prosocial.seeds import ethics, generic, sbic, social_chemistry
 from pipelines.prosocial.seeds.generic import DEFAULT_FIELD_MAP, FieldMap, parse_field_map
@@ -28,7 +28,6 @@ ETHICS = "ethics"
 Rows = Callable[[pl.DataFrame, str], tuple[pl.DataFrame, pl.DataFrame]]
 
 _REJECTED_SCHEMA = polars_schema(REJECTED)
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class SeedRows(NamedTuple):
@@ -84,16 +83,8 @@ def parse_seed_option(option: str) -> tuple[str, str]:
     Raises:
         OptionError: the text has another form, or the name can't be a source's.
     """
-    name, equals, pattern = option.partition("=")
-    if not (equals and pattern):
-        raise OptionError(
-            f"--seeds {option!r}: write NAME=PATH, with one of the names {', '.join(_READERS)} "
-            "or a name of your own"
-        )
-    if not _NAME.fullmatch(name):
-        raise OptionError(
-            f"--seeds {option!r}: a source's name has lower-case letters, digits and '_' only"
-        )
+    form = f"NAME=PATH, with one of the names {', '.join(_READERS)} or a name of your own"
+    name, pattern = named_value("--seeds", option, form)
     if name in SOURCES and name not in _READERS:
         raise OptionError(f"--seeds {option!r}: {name} seeds come from the reader {ETHICS}=...")
     return name, pattern

@@ -53,7 +53,7 @@ ROLE = re.compile(r"\b(user|assistant|system|human|response)\s*[:：]", re.IGNOR
 def test_nothing_is_left_to_be_read_as_structure(text: str) -> None:
     quoted = quote(text)
     assert len(quoted.splitlines()) <= 1
-    for token in ("<|", "|>", "｜>", "<s>", "</s>", "[INST", "[/INST", "<<", "<start_"):
+    for token in ("<|", "|>", "｜>", "<s>", "</s>", "[INST", "[/INST", "<<SYS", "<start_"):
         assert token not in quoted
     assert "##" not in quoted
     assert ROLE.search(quoted) is None
@@ -71,7 +71,15 @@ def test_words_stay_in_their_order(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I <3 you", "x <= 2 [removed]", "it's 10:30", "a {{ b }} c", "why? 50% | fine", "#1 rule"],
+    [
+        "I <3 you",
+        "x <= 2 [removed]",
+        "it's 10:30",
+        "a {{ b }} c",
+        "why? 50% | fine",
+        "#1 rule",
+        "<<4*2=8>>8",
+    ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert quote(text) == text

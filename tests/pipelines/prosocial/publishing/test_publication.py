@@ -150,10 +150,10 @@ def test_other_data_makes_the_next_version_and_the_same_data_none(
     assert (again.status, again.path) == (Status.UNCHANGED, second.path)
     assert read_result(Version(3, f"{tmp_path}/prosocial/v0003")) == again
     assert [
-        (entry.number, entry.dialogues, entry.complete) for entry in list_versions(str(tmp_path))
+        (entry.number, entry.rows, entry.complete) for entry in list_versions(str(tmp_path))
     ] == [
-        (1, 2, True),
-        (2, 4, True),
+        (1, 5, True),
+        (2, 11, True),
     ]
 
 

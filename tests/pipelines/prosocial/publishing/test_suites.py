@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import polars as pl
 import pytest
 
-from expectations.runner import Verdict, load_suite
+from expectations.runner import load_suite
 from pipelines.prosocial import schema
 from pipelines.prosocial.publication import PUBLICATION
+from tests.faults import COMMON, Fault, every, failed, first, rows, table, where
 from transforms.ledger import build_ledger
 from transforms.publishing.suites import version_tables
-
-Fault = Callable[[pl.DataFrame], pl.DataFrame]
-
-
-def first(column: str, value: object) -> Fault:
-    """Put ``value`` into the first row's cell."""
-
-    def fault(frame: pl.DataFrame) -> pl.DataFrame:
-        cell = pl.lit(value, dtype=frame.schema[column], allow_object=False)
-        if isinstance(value, list):
-            cell = pl.lit(pl.Series([value], dtype=frame.schema[column])).first()
-        return frame.with_columns(
-            pl.when(pl.int_range(pl.len()) == 0).then(cell).otherwise(column).alias(column)
-        )
-
-    return fault
-
-
-def every(column: str, value: object) -> Fault:
-    """Put ``value`` into all cells of the column."""
-    return lambda frame: frame.with_columns(pl.lit(value, dtype=frame.schema[column]).alias(column))
-
-
-def where(condition: pl.Expr, column: str, value: object) -> Fault:
-    """Put ``value`` into the column where the condition holds."""
-    return lambda frame: frame.with_columns(
-        pl.when(condition).then(pl.lit(value, dtype=frame.schema[column])).otherwise(column)
-        .alias(column)
-    )  # fmt: skip
 
 
 def blank_element(column: str, element: str | None) -> Fault:
@@ -52,14 +22,6 @@ def blank_element(column: str, element: str | None) -> Fault:
         )
     )
 
-
-#: Faults that every configuration has.
-COMMON: dict[str, Fault] = {
-    "no rows": lambda frame: frame.clear(),
-    "columns in another order": lambda frame: frame.select(reversed(frame.columns)),
-    "a column too many": lambda frame: frame.with_columns(extra=pl.lit(1)),
-    "all null": lambda frame: frame.clear(frame.height),
-}
 
 FAULTS: dict[str, dict[str, Fault]] = {
     "default": {
@@ -249,10 +211,6 @@ def good(make_dialogues):
     }
 
 
-def failed(verdict: Verdict) -> set[int]:
-    return {index for index, check in enumerate(verdict.checks) if not check.success}
-
-
 @pytest.mark.parametrize("configuration", schema.CONFIGURATIONS)
 def test_every_fault_is_caught_and_every_expectation_can_fail(runner, good, configuration):
     suite = PUBLICATION.suites[configuration]
@@ -277,16 +235,6 @@ def summary(make_dialogues, write, tmp_path_factory):
     written = write(dialogues, str(tmp_path_factory.mktemp("version")))
     tables = PUBLICATION.summarise(written.statistics)
     return version_tables(tables, written.shards, build_ledger(written.counts, PUBLICATION.stages))
-
-
-def table(name: str, **changes: pl.Expr) -> Callable[[dict[str, pl.DataFrame]], object]:
-    """Return what changes columns of one table."""
-    return lambda tables: {**tables, name: tables[name].with_columns(**changes)}
-
-
-def rows(name: str, condition: pl.Expr) -> Callable[[dict[str, pl.DataFrame]], object]:
-    """Return what keeps the rows of one table for which the condition holds."""
-    return lambda tables: {**tables, name: tables[name].filter(condition)}
 
 
 VERSION_FAULTS = {

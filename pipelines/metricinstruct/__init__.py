@@ -1,0 +1,1 @@
+"""MetricInstruct: outputs of systems, and damaged references, with analyses of their errors."""

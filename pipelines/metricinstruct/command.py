@@ -1,0 +1,141 @@
+"""``remint metricinstruct``: from options to a published version.
+
+Everything that can be wrong is looked at before a graph is built or a call is paid: options, every
+input file's form, the filters, the output, the endpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
+from pipelines.metricinstruct.choice import ChoiceSettings
+from pipelines.metricinstruct.configurations import Authorship
+from pipelines.metricinstruct.corruption import CorruptionSettings
+from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.examples import EDITS, STRUCTURED
+from pipelines.metricinstruct.filter_settings import load_filters
+from pipelines.metricinstruct.inputs import (
+    SourceInput,
+    excluded_keys,
+    input_paths,
+    source_inputs,
+)
+from pipelines.metricinstruct.lengths import EMBEDDED_LENGTHS, Lengths
+from pipelines.metricinstruct.options import (
+    DEFAULT_SAMPLE,
+    MetricInstructOptions,
+    metricinstruct_parser,
+)
+from pipelines.metricinstruct.pipeline import Plan, build
+from pipelines.metricinstruct.publication import DATASET
+from pipelines.metricinstruct.schema import REAL, SYNTHETIC
+from pipelines.metricinstruct.selection import SelectionSettings
+from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
+from pipelines.metricinstruct.stages import AnalyseExamples
+from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
+from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
+from pipelines.running import (
+    chosen_settings,
+    describe_run,
+    exit_code,
+    report,
+    run_pipeline,
+    serving,
+)
+from transforms.errors import OptionError
+from transforms.publishing.lock import lock_dataset
+from transforms.publishing.publish import PublishResult
+from transforms.publishing.versions import claim_version, dataset_path, open_dataset
+
+#: What all versions of a dataset share unless its first run says otherwise.
+DATASET_DEFAULTS = {"partitions": DEFAULT_PARTITIONS}
+
+logger = logging.getLogger("remint.metricinstruct")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return the process's exit code."""
+    result = mint(parse(metricinstruct_parser(), MetricInstructOptions, arguments))
+    print(report(result))
+    return exit_code(result)
+
+
+def mint(options: MetricInstructOptions) -> PublishResult:
+    """Make a version of the dataset as ``options`` say.
+
+    Raises:
+        RemintError: something that has to be put right first; nothing was called or written.
+    """
+    inputs = source_inputs(
+        {REAL: options.sources, SYNTHETIC: options.synthetic},
+        options.outputs,
+        options.field_map,
+        options.instruction,
+    )
+    excluded = excluded_keys(options.exclude)
+    settings = selection_settings(options, inputs)
+    filters = load_filters(options.filters)
+    prompts = load_task_prompts()
+    drafting = DraftAnalyses(prompts, draft_settings(options))
+    dataset = dataset_path(options.output, DATASET)
+    with lock_dataset(dataset), serving(options, dataset) as engine:
+        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        version = claim_version(dataset)
+        logger.info(
+            "%d source files; %s analyses; writing %s", len(inputs), engine.model, version.path
+        )
+        named = by_id(prompts)
+        plan = Plan(
+            inputs=inputs,
+            partitions=shared["partitions"],
+            excluded=excluded,
+            selection=settings,
+            engine=engine,
+            drafting=AnalyseExamples(drafting),
+            filters=filters,
+            authorship=Authorship(engine.model, named),
+            version=version,
+            run=describe_run(
+                options, shared["partitions"], input_paths(inputs), named, engine.model
+            ),
+        )
+        return run_pipeline(partial(build, plan=plan), options.beam, version)
+
+
+def selection_settings(
+    options: MetricInstructOptions, inputs: Sequence[SourceInput]
+) -> SelectionSettings:
+    """Return which examples the run chooses and works on.
+
+    Raises:
+        OptionError: a choice for no source, or one that there isn't.
+    """
+    names = sorted({one.file.source for one in inputs})
+    choices = dict(DEFAULT_CHOICES)
+    for text in options.choice:
+        name, choice = named_value("--choice", text, "NAME=CHOICE, with a source's name")
+        if name not in names:
+            raise OptionError(f"--choice {text!r}: {name} is no source of this run")
+        choices[name] = choice
+    if options.sample is not None:
+        sizes = dict.fromkeys(names, options.sample)
+    else:
+        sampled = [name for name in names if choices.get(name) == "sample"]
+        sizes = dict.fromkeys(sampled, DEFAULT_SAMPLE)
+    return SelectionSettings(ChoiceSettings(choices, options.metric), sizes, options.limit)
+
+
+def draft_settings(options: MetricInstructOptions) -> DraftSettings:
+    """Return how the model is asked; a small model answers for itself first, and names edits."""
+    return DraftSettings(
+        analysis=options.analysis or (OWN_ANSWER_FIRST if options.embedded else TWO_STEP),
+        corruption=CorruptionSettings(
+            form=options.answer_form or (EDITS if options.embedded else STRUCTURED),
+            free_form_share=options.free_form_share,
+        ),
+        verification=options.verify,
+        lengths=EMBEDDED_LENGTHS if options.embedded else Lengths(),
+    )

@@ -1,0 +1,129 @@
+"""What a partition publishes: its finished frames as the rows of each configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.metricinstruct.errors.record import from_column
+from pipelines.metricinstruct.errors.released import errors_text, total
+from pipelines.metricinstruct.finetuning import fine_tuning
+from pipelines.metricinstruct.schema import CONFIGURATIONS, PROVENANCE
+from transforms.frames import polars_schema
+from transforms.llm.prompts import Prompt
+from transforms.partitions import Frames
+
+#: The order of rows in every configuration that has a row per published row.
+_ORDER = ("key", "id")
+
+
+@dataclass(frozen=True)
+class Authorship:
+    """What provenance says beside the rows: the model, and its prompts by their ids."""
+
+    model: str
+    prompts: Mapping[str, Prompt]
+
+
+def released(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the published rows, sorted, with the columns of ``RELEASED`` and ``STRUCTURED``.
+
+    Both configurations have a column ``errors``: here ``errors`` is the records, ``errors_text``
+    the released text.
+
+    Args:
+        rows: the frame ``rows`` of a finished partition.
+    """
+    rows = rows.sort(*_ORDER)
+    errors = from_column(rows["errors"])
+    return rows.with_columns(
+        pl.col("hypothesis").alias("hypo_output"),
+        pl.Series("errors_text", [errors_text(one) for one in errors], dtype=pl.String),
+        pl.Series("error_count", [len(one) for one in errors], dtype=pl.Int32),
+        pl.Series("score_reduction", [total(one) for one in errors], dtype=pl.Float64),
+    )
+
+
+def configurations(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -> Frames:
+    """Return the rows of every configuration, those with splits still with their ``split``.
+
+    Args:
+        rows: as ``released`` returns them.
+        frames: ``verdicts``, ``removed`` and ``human_errors`` of these rows; ``rejected``,
+            ``dead``, ``waiting``.
+        authorship: the model and its prompts.
+    """
+    default = rows.with_columns(pl.col("errors_text").alias("errors"))
+    return {
+        "default": default,
+        "structured": rows,
+        "sft": default.select("split").hstack(fine_tuning(default)),
+        "provenance": _provenance(rows, frames, authorship),
+        "human": _human(rows, frames["human_errors"]),
+        **{
+            name: frames[name].sort(CONFIGURATIONS[name].names)
+            for name in ("rejected", "dead", "waiting")
+        },
+    }
+
+
+def _provenance(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -> pl.DataFrame:
+    verdicts = (
+        frames["verdicts"]
+        .sort("id", "check", "error")
+        .group_by("id", maintain_order=True)
+        .agg(
+            pl.struct(
+                "check",
+                "error",
+                "outcome",
+                "swapped",
+                "reason",
+                pl.col("prompt").alias("prompt_id"),
+                pl.col("request").alias("request_hash"),
+            ).alias("verdicts")
+        )
+    )
+    removed = frames["removed"].group_by("id").agg(pl.len().alias("errors_removed"))
+    prompts = authorship.prompts.values()
+    hashes = {prompt.id: prompt.hash for prompt in prompts}
+    sampling = {
+        prompt.id: json.dumps(prompt.sampling.parameters(), sort_keys=True) for prompt in prompts
+    }
+    kinds = polars_schema(PROVENANCE)
+    asked = pl.col("prompts").list.len() > 0
+    return (
+        rows.join(verdicts, on="id", how="left", maintain_order="left")
+        .join(removed, on="id", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("verdicts").fill_null([]),
+            pl.col("errors_removed").fill_null(0),
+            # A reference that is its own output was not shown to a model.
+            pl.when(asked).then(pl.lit(authorship.model)).alias("model"),
+            pl.col("prompts").alias("prompt_ids"),
+            _looked_up("prompts", hashes).alias("prompt_hashes"),
+            _looked_up("prompts", sampling).alias("sampling"),
+            pl.col("requests").alias("request_hashes"),
+        )
+        .select("split", *(pl.col(name).cast(kind) for name, kind in kinds.items()))
+    )
+
+
+def _looked_up(column: str, values: Mapping[str, str]) -> pl.Expr:
+    names = list(values)
+    return pl.col(column).list.eval(
+        pl.element().replace_strict(names, list(values.values()), return_dtype=pl.String)
+    )
+
+
+def _human(rows: pl.DataFrame, human: pl.DataFrame) -> pl.DataFrame:
+    """Return the human annotations of the published rows, under the ids of these rows."""
+    real = rows.filter(pl.col("channel") == "real").select("split", "id", "example_id")
+    return (
+        human.rename({"id": "example_id"})
+        .join(real, on="example_id", how="inner")
+        .sort("key", "id", "system", "item", "annotator", "file", "line", "start", nulls_last=True)
+    )

@@ -1,0 +1,103 @@
+"""Our analyses and human annotations in the one form in which their agreement is measured.
+
+A segment is one system's output for one input of a source. A score is points off, negative, so
+that higher is better for all annotators: the reductions of an analysis, the weights of a human's
+errors (or their number, where the annotators' scheme has no weights). What a human marks in the
+source, as an omission is, counts for the score and for any error, and for no character.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pipelines.metricinstruct.schema import NO_ERROR, REAL, SEVERITIES
+from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
+
+#: Columns that name a segment.
+SEGMENT = ("source", "item", "system")
+
+
+def model_annotations(analyses: pl.DataFrame, annotator: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return analyses as judgements and spans of an annotator named ``annotator``.
+
+    Args:
+        analyses: columns source, item, system (none null) and errors (``ERRORS_TYPE``), one row
+            per segment; an output that several systems gave has a row for each of them.
+        annotator: a model's name.
+
+    Returns:
+        Schemas ``JUDGEMENTS`` and ``SPANS`` of ``transforms.crowd.spans``.
+    """
+    rows = analyses.select(
+        _segment().alias("segment"), pl.lit(annotator).alias("annotator"), "errors"
+    )
+    reductions = pl.element().struct.field("score_reduction")
+    judgements = rows.with_columns(
+        (0 - pl.col("errors").list.eval(reductions).list.sum()).alias("score")
+    )
+    spans = (
+        rows.explode("errors", empty_as_null=False)
+        .unnest("errors")
+        .with_columns(pl.col("start", "end").cast(pl.Int64))
+    )
+    return judgements.select(list(JUDGEMENTS)), spans.select(list(SPANS))
+
+
+def human_annotations(human: pl.DataFrame, no_error: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return human annotations as judgements and spans.
+
+    Args:
+        human: schema ``HUMAN_ERRORS``.
+        no_error: the category of a row that says that its annotator found nothing.
+
+    Returns:
+        Schemas ``JUDGEMENTS`` and ``SPANS`` of ``transforms.crowd.spans``.
+    """
+    rows = human.with_columns(
+        _segment().alias("segment"),
+        (pl.col("category") != no_error).fill_null(True).alias("is_error"),
+    )
+    points = pl.coalesce("weight", pl.lit(1.0)) * pl.col("is_error")
+    in_output = pl.col("side") == "output"
+    judgements = rows.group_by("segment", "annotator", maintain_order=True).agg(
+        (0 - points.sum()).alias("score")
+    )
+    spans = rows.filter("is_error").with_columns(
+        pl.when(in_output).then(pl.col("start", "end").cast(pl.Int64)).name.keep()
+    )
+    return judgements.select(list(JUDGEMENTS)), spans.select(list(SPANS))
+
+
+def annotator_pairs(
+    analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.DataFrame, model: str
+) -> Tallies:
+    """Return the sums for all pairs of the model and the human annotators of a partition.
+
+    Only outputs that the model analysed count, also between human annotators, so that all figures
+    are about the same outputs. Annotators are named with their source and stratum: the same name
+    in two sources is not the same person.
+
+    Args:
+        analyses: schema ``ANALYSED``.
+        chosen: schema ``CHOSEN``, the examples behind them.
+        human: schema ``HUMAN_ERRORS``.
+        model: the model's name.
+    """
+    real = pl.col("channel") == REAL
+    judged = human.join(
+        analyses.filter(real).select("errors", id="example_id"), on="id", maintain_order="left"
+    ).join(chosen.filter(real).select("id", "stratum"), on="id", maintain_order="left")
+    place = pl.concat_str("source", "stratum", separator=" ", ignore_nulls=True)
+    people = judged.with_columns(
+        # The same item and system may stand in two strata; the output tells them apart.
+        pl.concat_str("id", "item", separator=" ").alias("item"),
+        pl.format("{}: {}", place, "annotator").alias("annotator"),
+    )
+    segments = people.unique([*SEGMENT, "id"], maintain_order=True)
+    both = zip(model_annotations(segments, model), human_annotations(people, NO_ERROR), strict=True)
+    judgements, spans = (pl.concat(frames) for frames in both)
+    return tally(judgements, spans, SEVERITIES)
+
+
+def _segment() -> pl.Expr:
+    return pl.concat_str(SEGMENT, separator="\t")

@@ -1,0 +1,194 @@
+"""Inputs: from the options that name sources to the files that are read, and the keys left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.outputs import read_outputs
+from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
+from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
+from pipelines.metricinstruct.sources.rows import HUB, lines_of, rows_of
+from pipelines.metricinstruct.sources.source import Source
+from pipelines.options import named_value
+from transforms.errors import InputError, OptionError
+from transforms.keys import KEY_LENGTH
+from transforms.reading.files import expand
+
+#: The option that names files of each channel.
+OPTIONS = {REAL: "--sources", SYNTHETIC: "--synthetic"}
+_FORM = "NAME=PATH, with a name of pipelines/metricinstruct/SOURCES.md or one of your own"
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+
+
+@dataclass(frozen=True)
+class Description:
+    """A source of the user's own, as ``registry.described_source`` takes it; picklable."""
+
+    task: str
+    fields: tuple[tuple[str, str], ...]
+    instruction: str | None
+
+
+@dataclass(frozen=True)
+class SourceInput:
+    """One file to read and, where its source is the user's own, what that is; picklable."""
+
+    file: SourceFile
+    description: Description | None = None
+
+    @property
+    def source(self) -> Source:
+        """The source.
+
+        Raises:
+            OptionError: there is none, or it doesn't serve the file's channel.
+        """
+        name, own = self.file.source, self.description
+        if own is None:
+            return source_named(name, self.file.channel)
+        return described_source(name, own.task, dict(own.fields), own.instruction)
+
+
+def source_inputs(
+    files: Mapping[str, Sequence[str]],
+    outputs: Sequence[str] = (),
+    field_maps: Sequence[str] = (),
+    instructions: Sequence[str] = (),
+) -> list[SourceInput]:
+    """Return the checked files that the options name, each file of a source once, sorted.
+
+    Args:
+        files: for each channel its ``NAME=PATTERN`` texts.
+        outputs: ``NAME=PATTERN`` texts of system outputs beside a source of the real channel.
+        field_maps: ``NAME:task=TASK,FIELD=COLUMN,...`` texts for sources of the user's own.
+        instructions: ``NAME=TEXT`` texts for sources of the user's own.
+
+    Raises:
+        OptionError: an option that can't be read or that belongs to no source.
+        InputError: no file for a pattern, or a file that isn't its source's.
+    """
+    named = {channel: _by_name(OPTIONS[channel], files.get(channel, ())) for channel in CHANNELS}
+    beside = _by_name("--outputs", outputs)
+    described = _descriptions(field_maps, instructions)
+    for option, names in (("--field-map", described), ("--outputs", beside)):
+        for name in names:
+            if not any(name in named[channel] for channel in CHANNELS):
+                raise OptionError(f"{option} {name}: add --sources {name}=PATH, or leave it out")
+    found = []
+    for channel in CHANNELS:
+        for name, patterns in sorted(named[channel].items()):
+            own = expand(beside[name]) if channel == REAL and name in beside else []
+            for path in _paths(patterns):
+                file = SourceFile(name, channel, path, tuple(own))
+                found.append(SourceInput(file, described.get(name)))
+    for one in found:
+        check(one)
+    return found
+
+
+def check(one: SourceInput) -> None:
+    """Read the first row of a file and its outputs.
+
+    Raises:
+        OptionError: its source is unknown or doesn't serve its channel.
+        InputError: the file isn't its source's, or its outputs have none of their forms.
+    """
+    next(rows_of(one.file.path, one.source))
+    read_outputs(one.file.outputs)
+
+
+def excluded_keys(exclude: Sequence[str]) -> list[str]:
+    """Return the keys of evaluation inputs that the options name, sorted.
+
+    Args:
+        exclude: ``NAME=PATTERN`` for files of a source, else patterns of files of keys, one a line.
+
+    Raises:
+        OptionError: there is no such source.
+        InputError: a file can't be read or has another form.
+    """
+    keys: set[str] = set()
+    for text in exclude:
+        name, equals, pattern = text.partition("=")
+        if equals and name in SOURCES:
+            keys.update(read_keys(expand([pattern]), SOURCES[name]))
+        elif equals and "/" not in name:
+            raise OptionError(
+                f"--exclude {text!r}: there is no source {name}; known are "
+                f"{', '.join(sorted(SOURCES))}"
+            )
+        else:
+            for path in expand([text]):
+                keys.update(_keys_in(path))
+    return sorted(keys)
+
+
+def input_paths(inputs: Sequence[SourceInput]) -> list[str]:
+    """Return every file behind ``inputs``, each once, sorted; datasets of the Hub are no files."""
+    paths = {path for one in inputs for path in (one.file.path, *one.file.outputs)}
+    return sorted(path for path in paths if not path.startswith(HUB))
+
+
+def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
+    patterns: dict[str, list[str]] = {}
+    for text in texts:
+        name, pattern = named_value(option, text, _FORM)
+        patterns.setdefault(name, []).append(pattern)
+    return patterns
+
+
+def _paths(patterns: Sequence[str]) -> list[str]:
+    hub = {pattern for pattern in patterns if pattern.startswith(HUB)}
+    return [*expand([pattern for pattern in patterns if pattern not in hub]), *sorted(hub)]
+
+
+def _descriptions(field_maps: Sequence[str], instructions: Sequence[str]) -> dict[str, Description]:
+    texts = dict(
+        named_value("--instruction", text, "NAME=TEXT, with the name of a --field-map")
+        for text in instructions
+    )
+    found: dict[str, Description] = {}
+    for option in field_maps:
+        name, fields = _field_map(option)
+        if name in found:
+            raise OptionError(f"--field-map {option!r}: a second map for {name}; leave one")
+        task = fields.pop("task", "")
+        found[name] = Description(task, tuple(fields.items()), texts.pop(name, None))
+        described_source(name, task, fields, found[name].instruction)
+    for name in texts:
+        raise OptionError(f"--instruction {name}: add --field-map {name}:..., or leave it out")
+    return found
+
+
+def _field_map(option: str) -> tuple[str, dict[str, str]]:
+    name, colon, pairs = option.partition(":")
+    fields: dict[str, str] = {}
+    for pair in pairs.split(","):
+        field, equals, column = (part.strip() for part in pair.partition("="))
+        if not (name.strip() and colon and equals and field and column):
+            raise OptionError(
+                f"--field-map {option!r}: write NAME:task=TASK,input_context=COLUMN,... with the "
+                "NAME given to --sources or --synthetic"
+            )
+        if field in fields:
+            raise OptionError(f"--field-map {option!r}: {field} is given twice; leave one")
+        fields[field] = column
+    return name.strip(), fields
+
+
+def _keys_in(path: str) -> list[str]:
+    keys = []
+    for number, line in lines_of(path):
+        key = line.strip()
+        if not key:
+            continue
+        if not _KEY.fullmatch(key):
+            raise InputError(
+                f"{path}, line {number}: is no key ({KEY_LENGTH} hexadecimal digits); write "
+                "NAME=FILE for a file of a source"
+            )
+        keys.append(key)
+    return keys

@@ -1,0 +1,191 @@
+"""Sources of instruction-following: MixInstruct, AlpacaFarm, OASST1, Guanaco, Dolly, LLMBar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.metricinstruct.schema import CHANNELS, INSTRUCTION_FOLLOWING, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    Rejected,
+    Row,
+    RowReader,
+    Source,
+    outputs_of,
+    row_by_row,
+)
+from pipelines.metricinstruct.sources.values import (
+    Unusable,
+    as_comment,
+    as_number,
+    as_text,
+    distinct,
+    shown,
+)
+
+_TURN = re.compile(r"### (Human|Assistant):")
+
+
+def _own_instruction(input_context: str, reference: str) -> RowReader:
+    """Return the reader of rows with an instruction, an input that may be empty, and an answer."""
+
+    def read(row: Row) -> Iterator[Example | Rejected]:
+        yield Example(
+            row.optional(input_context) or "",
+            (row.text(reference),),
+            item=row.identifier("id"),
+            instruction=row.text("instruction"),
+        )
+
+    return read
+
+
+def _mixinstruct(row: Row) -> Iterator[Example | Rejected]:
+    instruction, input_context = row.optional("instruction"), row.optional("input") or ""
+    if not instruction:  # some rows have all of the request in their input
+        instruction, input_context = row.text("input"), ""
+    reference = row.optional("output")
+    candidates = row.objects("candidates")
+    if not candidates:
+        raise Unusable("no_output", "candidates")
+    example = Example(
+        input_context,
+        (reference,) if reference else (),
+        item=row.optional("id"),
+        instruction=instruction,
+    )
+    yield from outputs_of(
+        example, ((c.get("model"), c.get("text"), _bartscore(c.get("scores"))) for c in candidates)
+    )
+
+
+def _bartscore(scores: Any) -> float | None:
+    return as_number(scores.get("bartscore")) if isinstance(scores, Mapping) else None
+
+
+def _llmbar(row: Row) -> Iterator[Example]:
+    label = row.number("label")
+    for number in (1, 2):
+        yield Example(
+            "",
+            hypothesis=row.text(f"output_{number}"),
+            system=f"output_{number}",
+            instruction=row.text("input"),
+            split="test",
+            quality=None if label is None else float(label == number),
+        )
+
+
+def _oasst_tree(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the first message of a tree, with its replies, of either export."""
+    yield value["prompt"] if isinstance(value.get("prompt"), Mapping) else value
+
+
+def _oasst(row: Row) -> Iterator[Example]:
+    """Read a tree's first request with its best-ranked reply: a single turn."""
+    if "messages" in row:
+        messages = row.objects("messages")
+        if len(messages) != 2:
+            raise Unusable("not_single_turn", "messages", str(len(messages)))
+        prompt, answer = (as_text(message.get("content"), "content") for message in messages)
+        yield Example("", (answer,), instruction=prompt)
+        return
+    if row.fields.get("deleted"):
+        raise Unusable("deleted", "deleted")
+    if row.fields.get("lang", "en") != "en":
+        raise Unusable("language", "lang", shown(row.fields["lang"]))
+    replies = [reply for reply in row.objects("replies") if not reply.get("deleted")]
+    if not replies:
+        raise Unusable("no_answer", "replies")
+    ranked = sorted(replies, key=_rank)
+    yield Example(
+        "",
+        distinct(*(as_text(reply.get("text"), "replies") for reply in ranked)),
+        item=row.optional("message_id"),
+        instruction=row.text("text"),
+        reference_system=as_comment(ranked[0].get("model_name")),
+    )
+
+
+def _rank(reply: Mapping[str, Any]) -> tuple[float, str]:
+    """Return what replies are ordered by: rank 0 is best, those without a rank come last."""
+    rank = as_number(reply.get("rank"))
+    return float("inf") if rank is None else rank, str(reply.get("message_id"))
+
+
+def _guanaco(row: Row) -> Iterator[Example | Rejected]:
+    if "text" not in row:
+        yield from _own_instruction("input", "output")(row)
+        return
+    _, *turns = _TURN.split(row.text("text"))
+    if turns[::2] != ["Human", "Assistant"]:
+        raise Unusable("not_single_turn", "text", str(len(turns) // 2))
+    yield Example("", (as_text(turns[3], "text"),), instruction=as_text(turns[1], "text"))
+
+
+SOURCES = (
+    Source(
+        "mixinstruct",
+        INSTRUCTION_FOLLOWING,
+        (REAL,),
+        None,
+        "MIT",
+        "train/val/test_data_prepared.jsonl",
+        row_by_row(_mixinstruct),
+        (("instruction", "input", "candidates"),),
+    ),
+    Source(
+        "llmbar",
+        INSTRUCTION_FOLLOWING,
+        (REAL,),
+        None,
+        "MIT",
+        "dataset.json: an array of input, output_1, output_2, label",
+        row_by_row(_llmbar),
+        (("input", "output_1", "output_2", "label"),),
+        choice="all",
+    ),
+    Source(
+        "alpaca_farm",
+        INSTRUCTION_FOLLOWING,
+        (SYNTHETIC,),
+        None,
+        "CC BY-NC 4.0",
+        "sft.json and its like: an array of instruction, input, output",
+        row_by_row(_own_instruction("input", "output")),
+        (("instruction", "input", "output"),),
+    ),
+    Source(
+        "oasst1",
+        INSTRUCTION_FOLLOWING,
+        CHANNELS,
+        None,
+        "Apache-2.0",
+        "*.trees.jsonl or *_message.jsonl (message trees) or rows of messages; outputs beside it",
+        row_by_row(_oasst),
+        (("text", "role", "replies"), ("messages",)),
+        unfold=_oasst_tree,
+    ),
+    Source(
+        "guanaco",
+        INSTRUCTION_FOLLOWING,
+        (SYNTHETIC,),
+        None,
+        "GPL-3.0 (GuanacoDataset), Apache-2.0 (openassistant-guanaco)",
+        "arrays of instruction, input, output, or lines of text with ### Human: and ### Assistant:",
+        row_by_row(_guanaco),
+        (("instruction", "input", "output"), ("text",)),
+    ),
+    Source(
+        "dolly",
+        INSTRUCTION_FOLLOWING,
+        (SYNTHETIC,),
+        None,
+        "CC BY-SA 3.0",
+        "databricks-dolly-15k.jsonl",
+        row_by_row(_own_instruction("context", "response")),
+        (("instruction", "context", "response"),),
+    ),
+)

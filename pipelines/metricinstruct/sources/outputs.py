@@ -1,0 +1,128 @@
+"""Outputs: what systems wrote for a source's inputs, where it stands in files of its own.
+
+Three forms are read: a text file with one output a line, line i for row i of the source's file
+(its system is the file's name, or its folder's where all are called ``primary``); JSON lines of
+``id``, ``system`` and ``output``; and a sampling report (``model_name`` and ``prompts``, each with
+``prompt`` and ``results``), which goes by the text of the request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.metricinstruct.sources.rows import kind_of, lines_of, whole_json
+from pipelines.metricinstruct.sources.source import Example
+from transforms.errors import InputError
+
+_DECORATION = re.compile(r"[-_.](?:test|dev|val|valid|validation|train)?[-_.]?predictions?$")
+
+
+@dataclass
+class Outputs:
+    """The outputs of one source by what they are joined by.
+
+    Attributes:
+        by_row: outputs a row, for each system; all have as many as the file has rows.
+        by_item: system and output by the input's id.
+        by_request: system and output by the text of the request.
+    """
+
+    by_row: dict[str, list[str]] = field(default_factory=dict)
+    by_item: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    by_request: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_row or self.by_item or self.by_request)
+
+    def of(self, example: Example, row: int) -> list[tuple[str, str]]:
+        """Return system and output of all systems for the input ``example``, on row ``row``."""
+        found = [
+            (system, lines[row])
+            for system, lines in sorted(self.by_row.items())
+            if row < len(lines)
+        ]
+        if example.item is not None:
+            found += self.by_item.get(example.item, [])
+        request = f"{example.instruction or ''}\n{example.input_context}".strip()
+        return found + self.by_request.get(request, [])
+
+    def check_rows(self, rows: int, path: str) -> None:
+        """Make sure that outputs by row are for a file of so many rows.
+
+        Raises:
+            InputError: they are more or fewer.
+        """
+        for system, lines in self.by_row.items():
+            if len(lines) != rows:
+                raise InputError(
+                    f"{path}: has {rows} rows, but {system} has {len(lines)} lines of outputs; "
+                    "line i must be the output for row i: give each file its own outputs"
+                )
+
+
+def read_outputs(paths: Sequence[str]) -> Outputs:
+    """Return the outputs in the files ``paths``.
+
+    Raises:
+        InputError: one of them has none of the forms.
+    """
+    outputs = Outputs()
+    for path in paths:
+        kind = kind_of(path, "txt")
+        if kind == "json":
+            _read_report(path, outputs)
+        elif kind == "jsonl":
+            _read_json_lines(path, outputs)
+        elif kind == "txt":
+            system = _system_of(path)
+            if system in outputs.by_row:
+                raise InputError(f"{path}: there are two files of outputs by {system}; rename one")
+            outputs.by_row[system] = [text for _, text in lines_of(path)]
+        else:
+            raise InputError(
+                f"{path}: outputs are read from text (one a line), .jsonl (id, system, output) "
+                "or a sampling report (.json)"
+            )
+    return outputs
+
+
+def _system_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    stem = name.split(".")[0] if name.lower().startswith("primary") else os.path.splitext(name)[0]
+    if stem.lower() == "primary":
+        return os.path.basename(folder) or stem
+    return _DECORATION.sub("", stem)
+
+
+def _read_json_lines(path: str, outputs: Outputs) -> None:
+    for number, text in lines_of(path):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+            item, system, output = str(value["id"]), str(value["system"]), value["output"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}, line {number}: outputs are objects of id, system and output"
+            ) from error
+        outputs.by_item.setdefault(item, []).append((system, output))
+
+
+def _read_report(path: str, outputs: Outputs) -> None:
+    report: Any = whole_json(path)
+    try:
+        for prompt in report["prompts"]:
+            found = outputs.by_request.setdefault(prompt["prompt"].strip(), [])
+            for result in prompt["results"]:
+                for number, text in enumerate(result["outputs"], 1):
+                    name = f"{report['model_name']} {result['sampling_config']}"
+                    found.append((name if number == 1 else f"{name} {number}", text))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: is not a sampling report (model_name, prompts: prompt, results)"
+        ) from error

@@ -1,0 +1,135 @@
+"""Reading: one file of a source to frames of examples, human errors and rejected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.metricinstruct.schema import (
+    SYNTHETIC,
+)
+from pipelines.metricinstruct.sources.chunk import Chunk, key_of
+from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
+from pipelines.metricinstruct.sources.rows import FAULT, rows_of
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    Rejected,
+    Row,
+    Source,
+    outputs_of,
+)
+from transforms.ledger import count_in
+from transforms.splits import split_of_file
+
+#: Examples and rejects that one chunk of frames holds at most, but for those of its last row.
+CHUNK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file to read.
+
+    Attributes:
+        source: name of its source.
+        channel: real or synthetic.
+        path: the file, or ``hub:owner/name:configuration:split``.
+        outputs: files with outputs for its inputs (real channel), where it has none itself.
+    """
+
+    source: str
+    channel: str
+    path: str
+    outputs: tuple[str, ...] = ()
+
+
+def read_source_file(
+    file: SourceFile, source: Source, chunk_rows: int = CHUNK_ROWS
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield what a file holds as named frames, a chunk at a time.
+
+    ``examples`` has the columns of ``EXAMPLES``, ``human_errors`` those of ``HUMAN_ERRORS``,
+    ``rejected`` those of ``REJECTED``; ``counts`` (``ledger.COUNTS``) says how many rows were read,
+    counted apart: it is the sum of ``input_rows`` over examples and rejected.
+
+    Raises:
+        InputError: the file, or one of its outputs, can't be read or has another form.
+    """
+    outputs = read_outputs(file.outputs)
+    chunk = Chunk(file.channel, source, split_of_file(file.path))
+    rows = _Counted(rows_of(file.path, source))
+    for row, yielded in source.read(_readable(rows, chunk)):
+        if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and yielded.example:
+            yielded = yielded.example  # where the input is what is wanted, its outputs don't matter
+        if isinstance(yielded, Rejected):
+            chunk.reject(row, yielded)
+        elif file.channel == SYNTHETIC:
+            chunk.add_input(row, yielded)
+        else:
+            for example in _complete(yielded, outputs, rows.count - 1):
+                if isinstance(example, Rejected):
+                    chunk.reject(row, example)
+                else:
+                    chunk.add_output(row, example)
+        if chunk.size >= chunk_rows:
+            yield from chunk.frames()
+    outputs.check_rows(rows.count, file.path)
+    yield from chunk.frames()
+    yield "counts", count_in("input_rows", rows.count)
+
+
+def read_keys(
+    paths: Sequence[str], source: Source, items: frozenset[str] | None = None
+) -> list[str]:
+    """Return the keys of the inputs in files of a source, sorted: a list of evaluation inputs.
+
+    Args:
+        paths: files in the source's own form, e.g. SummEval's annotations.
+        source: theirs.
+        items: the ids of the inputs that count, None for all (WebNLG's 178 go by their ids).
+
+    Raises:
+        InputError: a file can't be read or has another form.
+    """
+    keys = set()
+    for path in paths:
+        readable = (row for row in rows_of(path, source) if FAULT not in row.fields)
+        for _, yielded in source.read(readable):
+            example = yielded.example if isinstance(yielded, Rejected) else yielded
+            if example and (items is None or example.item in items):
+                keys.add(key_of(example, source))
+    return sorted(keys)
+
+
+class _Counted:
+    """Counts the rows that pass."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            self.count += 1
+            yield row
+
+
+def _readable(rows: _Counted, chunk: Chunk) -> Iterator[Row]:
+    """Yield the rows that could be read; the others become rejects."""
+    for row in rows:
+        if FAULT in row.fields:
+            rule, value, text = row.fields[FAULT]
+            chunk.reject(row, Rejected(rule, None, value), text)
+        else:
+            yield row
+
+
+def _complete(example: Example, outputs: Outputs, row: int) -> Iterator[Example | Rejected]:
+    if example.hypothesis is not None:
+        yield example
+        return
+    found = outputs.of(example, row)
+    if not found:
+        yield Rejected("no_output", value=example.item, example=example)
+    yield from outputs_of(example, ((system, text, None) for system, text in found))

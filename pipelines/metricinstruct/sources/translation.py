@@ -1,0 +1,102 @@
+"""Sources of translation: WMT's MQM annotations and direct assessments, and its parallel text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pipelines.metricinstruct.schema import REAL, SYNTHETIC, TRANSLATION
+from pipelines.metricinstruct.sources.mqm import read_mqm
+from pipelines.metricinstruct.sources.source import Example, Row, Source, Yielded, row_by_row
+from pipelines.metricinstruct.sources.values import Unusable, as_text, shown
+
+LANGUAGES = {
+    "cs": "Czech",
+    "de": "German",
+    "en": "English",
+    "fr": "French",
+    "ru": "Russian",
+    "zh": "Chinese",
+}
+MQM_PAIRS = ("zh-en", "en-de", "en-ru")
+DIRECT_ASSESSMENT_PAIRS = ("en-zh", "de-en", "ru-en")
+PARALLEL_PAIRS = ("zh-en", "de-en", "cs-en", "ru-en", "fr-de")
+#: Outputs of WMT 2022 and later are kept for evaluation.
+FIRST_EVALUATION_YEAR = 2022
+
+
+def instruction_for(pair: str) -> str:
+    """Return the instruction for a language pair, e.g. ``de-en``."""
+    source, target = pair.split("-")
+    return f"Translate the following text from {LANGUAGES[source]} to {LANGUAGES[target]}."
+
+
+def _mqm(rows: Iterator[Row]) -> Iterator[Yielded]:
+    return read_mqm(rows, MQM_PAIRS)
+
+
+def _direct_assessment(row: Row) -> Iterator[Example]:
+    pair = row.text("lp")
+    if pair not in DIRECT_ASSESSMENT_PAIRS:
+        raise Unusable("language_pair", "lp", pair)
+    year = row.number("year")
+    if year is None or year >= FIRST_EVALUATION_YEAR:
+        raise Unusable("evaluation_year", "year", shown(row.fields.get("year")))
+    yield Example(
+        row.text("src"),
+        (row.text("ref"),),
+        row.text("mt"),
+        row.optional("system") or "unknown",
+        stratum=pair,
+        quality=row.number("score"),
+    )
+
+
+def _parallel(row: Row) -> Iterator[Example]:
+    texts = row.fields.get("translation")
+    if not isinstance(texts, Mapping):
+        raise Unusable("missing", "translation", shown(texts))
+    for pair in PARALLEL_PAIRS:
+        source, target = pair.split("-")
+        if texts.keys() == {source, target}:
+            yield Example(
+                as_text(texts[source], source), (as_text(texts[target], target),), stratum=pair
+            )
+            return
+    raise Unusable("language_pair", "translation", "-".join(sorted(texts)))
+
+
+SOURCES = (
+    Source(
+        "wmt_mqm",
+        TRANSLATION,
+        (REAL,),
+        None,
+        "Apache-2.0",
+        "mqm_*_<pair>.tsv, tab-separated without quoting",
+        _mqm,
+        (("system", "seg_id", "source", "target", "category", "severity"),),
+        choice="sample",
+    ),
+    Source(
+        "wmt_da",
+        TRANSLATION,
+        (REAL,),
+        None,
+        "Apache-2.0",
+        "train.csv with lp, src, mt, ref, score, year",
+        row_by_row(_direct_assessment),
+        (("lp", "src", "mt", "ref", "score", "year"),),
+        choice="sample",
+    ),
+    Source(
+        "wmt19",
+        TRANSLATION,
+        (SYNTHETIC,),
+        None,
+        "WMT's terms: research use",
+        "rows with translation, an object of two texts by language",
+        row_by_row(_parallel),
+        (("translation",),),
+        choice="sample",
+    ),
+)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.metricinstruct.sources.outputs import read_outputs
+from transforms.errors import InputError
+
+XSUM = "".join(
+    json.dumps({"document": f"Text {n}.", "summary": f"Short {n}.", "id": str(n)}) + "\n"
+    for n in range(3)
+)
+
+
+def test_lines_go_by_row_and_their_file_names_the_system(written, read_file):
+    texts = [
+        written("bart-test-predictions.txt", "a\nb\n\n"),
+        written("pegasus.txt", "a\nb\nc"),
+    ]
+    frames = read_file("xsum", written("test.jsonl", XSUM), outputs=tuple(texts))
+    given = frames["examples"].sort("system", "line").select("system", "item", "hypothesis")
+    assert given.rows() == [
+        ("bart", "0", "a"),
+        ("bart", "1", "b"),
+        ("pegasus", "0", "a"),
+        ("pegasus", "1", "b"),
+        ("pegasus", "2", "c"),
+    ]
+    assert frames["rejected"].select("rule", "value", "item").rows() == [("blank", "bart", "2")]
+
+
+def test_objects_go_by_id(written, read_file):
+    rows = [("1", "bart", "b"), ("0", "bart", "a"), ("1", "t5", "c"), ("9", "t5", "x")]
+    text = "".join(
+        json.dumps(dict(zip(("id", "system", "output"), r, strict=True))) + "\n" for r in rows
+    )
+    path = written("outputs.jsonl", text)
+    frames = read_file("xsum", written("test.jsonl", XSUM), outputs=(path,))
+    assert sorted(frames["examples"].select("item", "system", "hypothesis").rows()) == [
+        ("0", "bart", "a"),
+        ("1", "bart", "b"),
+        ("1", "t5", "c"),
+    ]
+    assert frames["rejected"].select("rule", "item").rows() == [("no_output", "2")]
+
+
+def test_a_report_goes_by_request(written, read_file):
+    report = {
+        "model_name": "pythia",
+        "prompts": [
+            {
+                "prompt": "Name a tree. ",
+                "results": [
+                    {"sampling_config": "k50", "outputs": ["Elm.", "Oak."]},
+                    {"sampling_config": "greedy", "outputs": ["Tree."]},
+                ],
+            }
+        ],
+    }
+    tree = {"text": "Name a tree.", "role": "prompter", "replies": [{"text": "Ash."}]}
+    frames = read_file(
+        "oasst1",
+        written("a.trees.jsonl", json.dumps(tree) + "\n"),
+        outputs=(written("report.json", json.dumps(report)),),
+    )
+    assert frames["examples"].select("system", "hypothesis").rows() == [
+        ("pythia k50", "Elm."),
+        ("pythia k50 2", "Oak."),
+        ("pythia greedy", "Tree."),
+    ]
+
+
+@pytest.mark.parametrize("text", ["a\nb\n", "a\nb\nc\nd\n"])
+def test_lines_for_another_file_are_refused(written, read_file, text):
+    with pytest.raises(InputError, match="has 3 rows, but bart has"):
+        read_file("xsum", written("test.jsonl", XSUM), outputs=(written("bart.txt", text),))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("o.jsonl", '{"id": 1}\n'),
+        ("o.jsonl", "[]\n"),
+        ("o.json", '{"prompts": [{}]}'),
+        ("o.json", "[]"),
+        ("o.csv", "a,b\n"),
+    ],
+)
+def test_outputs_of_no_known_form_are_refused(written, name, content):
+    with pytest.raises(InputError, match=name):
+        read_outputs([str(written(name, content))])
+
+
+def test_two_files_of_one_system_are_refused(written):
+    paths = [str(written(f"{folder}/bart.txt", "a\n")) for folder in "ab"]
+    with pytest.raises(InputError, match="two files of outputs by bart"):
+        read_outputs(paths)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pipelines.metricinstruct.inputs import (
+    SourceInput,
+    excluded_keys,
+    input_paths,
+    source_inputs,
+)
+from pipelines.metricinstruct.schema import REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.samples import FOLDER
+from pipelines.metricinstruct.stages import read_source
+from transforms.errors import InputError, OptionError
+from transforms.keys import content_key
+
+TOTTO = f"totto={FOLDER}/totto_sample_data.jsonl"
+MAP = "mine:task=summarization,input_context=text,reference=gold,hypothesis=out,system=who"
+INSTRUCTION = "mine=Write a summary, in one line."
+
+
+@pytest.fixture
+def own_file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    rows = [
+        {"text": "A long text.", "gold": ["Short."], "out": "Long.", "who": "s1", "part": "dev"},
+        {"text": "Another text.", "gold": ["Brief."], "out": "Text.", "who": "s2", "part": "odd"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read(one: SourceInput) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = {}
+    for name, frame in read_source(pickle.loads(pickle.dumps(one))):
+        found.setdefault(name, []).extend(frame.to_dicts())
+    return found
+
+
+def test_files_of_both_channels_are_found_with_the_outputs_beside_them() -> None:
+    inputs = source_inputs(
+        {REAL: [TOTTO], SYNTHETIC: [TOTTO, f"dart={FOLDER}/dart-*.json"]},
+        [f"totto={FOLDER}/totto_sample_outputs.jsonl"],
+    )
+    assert [(one.file.source, one.file.channel, len(one.file.outputs)) for one in inputs] == [
+        ("totto", REAL, 1),
+        ("dart", SYNTHETIC, 0),
+        ("totto", SYNTHETIC, 0),
+    ]
+    assert [Path(path).name for path in input_paths(inputs)] == [
+        "dart-sample.json",
+        "totto_sample_data.jsonl",
+        "totto_sample_outputs.jsonl",
+    ]
+    assert len(read(inputs[0])["examples"]) == 6
+
+
+def test_a_source_of_ones_own_is_read_by_its_map(own_file: Path) -> None:
+    (one,) = source_inputs(
+        {REAL: [f"mine={own_file}"]}, field_maps=[f"{MAP},split=part"], instructions=[INSTRUCTION]
+    )
+    frames = read(one)
+    (example,) = frames["examples"]
+    assert example["instruction"] == "Write a summary, in one line."
+    assert (example["hypothesis"], example["system"]) == ("Long.", "s1")
+    assert example["split"] == "validation"
+    (rejected,) = frames["rejected"]
+    assert (rejected["rule"], rejected["field"], rejected["value"]) == (
+        "unknown_split",
+        "part",
+        "odd",
+    )
+    entered = {(row["stage"], row["n"]) for row in frames["counts"]}
+    assert entered == {("input_rows", 2), ("examples", 1)}
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "error", "message"),
+    [
+        ({REAL: ["totto"]}, {}, OptionError, "--sources 'totto': write NAME=PATH"),
+        ({REAL: ["Totto=a.jsonl"]}, {}, OptionError, "lower-case letters"),
+        ({REAL: [f"nope={FOLDER}/dart-sample.json"]}, {}, OptionError, "no source nope"),
+        ({REAL: [f"dolly={FOLDER}/dolly-sample.jsonl"]}, {}, OptionError, "doesn't serve"),
+        ({SYNTHETIC: ["dart=/nowhere.json"]}, {}, InputError, "no such file"),
+        ({SYNTHETIC: [f"dart={FOLDER}/dolly-sample.jsonl"]}, {}, InputError, "not a file of dart"),
+        ({REAL: [TOTTO]}, {"outputs": ["dart=a.txt"]}, OptionError, "add --sources dart=PATH"),
+        ({REAL: [TOTTO]}, {"field_maps": [MAP]}, OptionError, "either an instruction"),
+        (
+            {REAL: [TOTTO]},
+            {"field_maps": [MAP], "instructions": [INSTRUCTION]},
+            OptionError,
+            "--field-map mine: add --sources mine=PATH",
+        ),
+        ({REAL: [TOTTO]}, {"field_maps": ["mine:text"]}, OptionError, "write NAME:task=TASK"),
+        ({REAL: [TOTTO]}, {"field_maps": ["mine:id=a,id=b"]}, OptionError, "id is given twice"),
+        ({REAL: [TOTTO]}, {"instructions": [INSTRUCTION]}, OptionError, "add --field-map mine"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_remedy(
+    files: dict[str, list[str]],
+    more: dict[str, list[str]],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        source_inputs(files, **more)
+
+
+def test_evaluation_inputs_come_from_keys_or_from_files_of_a_source(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"{content_key('one')}\n\n{content_key('two')}\n")
+    of_source = excluded_keys([f"dart={FOLDER}/dart-sample.json"])
+    (dart,) = source_inputs({SYNTHETIC: [f"dart={FOLDER}/dart-sample.json"]})
+    assert of_source == sorted({row["key"] for row in read(dart)["examples"]})
+    both = excluded_keys([str(keys), f"dart={FOLDER}/dart-sample.json"])
+    assert both == sorted([*of_source, content_key("one"), content_key("two")])
+    keys.write_text("not a key\n")
+    with pytest.raises(InputError, match=r"keys.txt, line 1: is no key"):
+        excluded_keys([str(keys)])
+    with pytest.raises(OptionError, match="there is no source webnlg"):
+        excluded_keys(["webnlg=test.json"])
