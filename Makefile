@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 OUTPUT ?= demo
-SAMPLES := pipelines/prosocial/samples
+SEEDS := pipelines/prosocial/samples
+SOURCES := pipelines/metricinstruct/samples
 
 .PHONY: help install demo test check benchmark clean
 
 help:
-	@echo "make demo       install, fetch the embedded model, publish a small dataset, say where"
+	@echo "make demo       install, fetch the embedded model, publish two small datasets, say where"
 	@echo "make test       install, run all tests"
 	@echo "make check      install, run the linters and the type checker"
 	@echo "make benchmark  install, run the benchmarks"
@@ -31,14 +32,21 @@ $(INSTALLED): setup.py
 	fi
 	@touch $@
 
-# People's work (the bundled crowd files) on ten dialogues, and a model's on what --limit adds.
+# ProsocialDialog: people's work (the bundled crowd files) on ten dialogues, a model's on two more.
+# MetricInstruct: the model's analyses of eight outputs and references.
 demo: install
 	$(BIN)/remint prosocial \
-		--seeds socialchemistry=$(SAMPLES)/social-chem-101.sample.tsv \
-			sbic='$(SAMPLES)/SBIC.v2.sample.*.csv' ethics='$(SAMPLES)/cm_*.sample.csv' \
-		--responses '$(SAMPLES)/crowd/responses-*.jsonl' \
-		--annotations '$(SAMPLES)/crowd/annotations-*.jsonl' \
+		--seeds socialchemistry=$(SEEDS)/social-chem-101.sample.tsv \
+			sbic='$(SEEDS)/SBIC.v2.sample.*.csv' ethics='$(SEEDS)/cm_*.sample.csv' \
+		--responses '$(SEEDS)/crowd/responses-*.jsonl' \
+		--annotations '$(SEEDS)/crowd/annotations-*.jsonl' \
 		--crowd llm --limit 12 --partitions 2 --output $(OUTPUT)
+	$(BIN)/remint metricinstruct \
+		--sources wmt_mqm=$(SOURCES)/mqm_sample_ende.tsv \
+			gsm8k=$(SOURCES)/example_model_solutions.jsonl \
+			mixinstruct=$(SOURCES)/mixinstruct_sample_prepared.jsonl \
+		--synthetic dart=$(SOURCES)/dart-sample.json dolly=$(SOURCES)/dolly-sample.jsonl \
+		--limit 8 --partitions 2 --output $(OUTPUT)
 
 test: install
 	@$(BIN)/python -m pytest

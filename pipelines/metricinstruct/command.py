@@ -96,7 +96,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             engine=engine,
             drafting=AnalyseExamples(drafting),
             filters=filters,
-            authorship=Authorship(engine.model, named),
+            authorship=Authorship(engine.model, named, engine.extra_body),
             version=version,
             run=describe_run(
                 options, shared["partitions"], input_paths(inputs), named, engine.model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,10 +21,15 @@ _ORDER = ("key", "id")
 
 @dataclass(frozen=True)
 class Authorship:
-    """What provenance says beside the rows: the model, and its prompts by their ids."""
+    """What provenance says beside the rows: the model, and its prompts by their ids.
+
+    ``extra_body`` is what the endpoint is told beside a prompt's own sampling parameters (JSON, see
+    ``EngineSettings``).
+    """
 
     model: str
     prompts: Mapping[str, Prompt]
+    extra_body: str = "{}"
 
 
 def released(rows: pl.DataFrame) -> pl.DataFrame:
@@ -90,9 +94,7 @@ def _provenance(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -> p
     removed = frames["removed"].group_by("id").agg(pl.len().alias("errors_removed"))
     prompts = authorship.prompts.values()
     hashes = {prompt.id: prompt.hash for prompt in prompts}
-    sampling = {
-        prompt.id: json.dumps(prompt.sampling.parameters(), sort_keys=True) for prompt in prompts
-    }
+    sampling = {prompt.id: prompt.sampled_with(authorship.extra_body) for prompt in prompts}
     kinds = polars_schema(PROVENANCE)
     asked = pl.col("prompts").list.len() > 0
     return (

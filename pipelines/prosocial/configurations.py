@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -34,11 +33,6 @@ class Authorship:
     prompts: Mapping[str, Prompt]
     annotator_salt: str
     extra_body: str = "{}"
-
-    def sampling(self, prompt: Prompt) -> str:
-        """Return all parameters that ``prompt`` is sampled with, as JSON."""
-        parameters = {**prompt.sampling.parameters(), **json.loads(self.extra_body)}
-        return json.dumps(parameters, sort_keys=True)
 
 
 def dialogue_counts(partition: int, turns: pl.DataFrame) -> list[DialogueCount]:
@@ -91,7 +85,7 @@ def _provenance(
 ) -> pl.DataFrame:
     prompts = pl.DataFrame(
         [
-            (prompt.id, prompt.hash, authorship.sampling(prompt))
+            (prompt.id, prompt.hash, prompt.sampled_with(authorship.extra_body))
             for prompt in authorship.prompts.values()
         ],
         schema={"prompt": pl.String, "prompt_hash": pl.String, "sampling": pl.String},

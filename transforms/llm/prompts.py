@@ -91,6 +91,14 @@ class Prompt:
         """What checks an answer against ``schema``."""
         return validator(self.schema)
 
+    def sampled_with(self, extra_body: str) -> str:
+        """Return all parameters the prompt is sampled with, as JSON, for provenance.
+
+        ``extra_body`` is what the endpoint is told beside them, see ``EngineSettings``.
+        """
+        parameters = {**self.sampling.parameters(), **json.loads(extra_body)}
+        return json.dumps(parameters, sort_keys=True)
+
     def messages(self, variables: Mapping[str, Any]) -> list[dict[str, str]]:
         """Return the messages of a call.
 

@@ -13,7 +13,7 @@ from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from transforms.partitions import Frames
 from transforms.publishing.shards import to_table
 
-AUTHORSHIP = Authorship("judge", by_id(load_task_prompts()))
+AUTHORSHIP = Authorship("judge", by_id(load_task_prompts()), '{"min_p": 0.5}')
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_provenance_names_model_prompts_and_verdicts(published: Frames) -> None:
         prompts = [AUTHORSHIP.prompts[name] for name in row["prompt_ids"]]
         assert row["prompt_hashes"] == [prompt.hash for prompt in prompts]
         assert [json.loads(text) for text in row["sampling"]] == [
-            prompt.sampling.parameters() for prompt in prompts
+            {**prompt.sampling.parameters(), "min_p": 0.5} for prompt in prompts
         ]
     verdicts = provenance.explode("verdicts", empty_as_null=False)["verdicts"].struct.unnest()
     assert set(verdicts["check"]) == {"fix", "analysis"}
