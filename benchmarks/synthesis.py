@@ -1,8 +1,9 @@
 """Inputs of the size of the release, made up: seeds, crowd files, and a cache that is warm.
 
-Everything follows from a dialogue's index, so the same size gives the same bytes. Texts have the
-release's lengths (utterances of 20 words, rules-of-thumb of 9.5) and read like English, so that the
-filters have their ordinary work and pass nearly all; some hundredths are made to fail one.
+    python benchmarks/synthesis.py DIRECTORY DIALOGUES BASE_URL
+
+Everything follows from a dialogue's index, so the same size gives the same inputs. The filters have
+their ordinary work with the texts and pass nearly all; some hundredths are made to fail one.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from __future__ import annotations
 import csv
 import json
 import random
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import made_up_texts as texts
+
+from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial import schema
 from pipelines.prosocial.command import DATASET_DEFAULTS, PROMPTS
 from pipelines.prosocial.dialogue import CrowdResponse, CrowdSoFar, DraftSettings, Seed, draft
@@ -35,137 +43,9 @@ RELEASED_DIALOGUES, RELEASED_TWO_ROWS = 58_137, 8_730
 _SPLITS = (("train", 42_304), ("dev", 7_132), ("test", 8_701))
 MODEL = "fake"
 FILES = 2  # of responses and of annotations
+#: Of the rules-of-thumb that workers give, those they select from what they are shown.
+SELECTED_SHARE = 0.4
 
-_PEOPLE = (
-    "my sister", "my brother", "my neighbor", "my boss", "my roommate", "my cousin", "my aunt",
-    "my best friend", "my coworker", "my landlord", "my uncle", "my teacher", "my girlfriend",
-    "my boyfriend", "my dad", "my mom", "my teammate", "my classmate", "my old friend", "my niece",
-)  # fmt: skip
-_DEEDS = (
-    ("ignoring every message from", "ignored every message from"),
-    ("telling a lie to", "told a lie to"),
-    ("laughing at", "laughed at"),
-    ("hiding the car keys from", "hid the car keys from"),
-    ("borrowing money from", "borrowed money from"),
-    ("shouting at", "shouted at"),
-    ("breaking a promise to", "broke a promise to"),
-    ("reading the diary of", "read the diary of"),
-    ("not inviting", "did not invite"),
-    ("spreading a rumor about", "spread a rumor about"),
-    ("eating the lunch of", "ate the lunch of"),
-    ("walking out on", "walked out on"),
-    ("copying the homework of", "copied the homework of"),
-    ("making fun of", "made fun of"),
-    ("keeping a secret from", "kept a secret from"),
-    ("cancelling a dinner with", "cancelled a dinner with"),
-    ("selling a gift from", "sold a gift from"),
-    ("blaming everything on", "blamed everything on"),
-    ("refusing to help", "refused to help"),
-    ("slamming the door on", "slammed the door on"),
-    ("giving a bad review to", "gave a bad review to"),
-    ("taking the last seat before", "took the last seat before"),
-    ("playing loud music next to", "played loud music next to"),
-    ("staying angry with", "stayed angry with"),
-)
-_TIMES = (
-    "on a Friday night", "during the holidays", "after a long shift", "at the family dinner",
-    "in front of everyone", "two weeks ago", "at the office party", "before the exam",
-    "on the way home", "right before the wedding", "in the middle of the night", "last summer",
-    "at the grocery store", "during our road trip", "on the first day of school", "this morning",
-    "after the game", "at the bus stop", "while the guests were there", "a few months back",
-)  # fmt: skip
-_REASONS = (
-    "because I was tired", "because nobody asked me", "because it felt unfair",
-    "since I had no time", "to get some peace", "for no good reason", "because I was jealous",
-    "so that I could sleep", "because I wanted the money", "since they started it",
-    "because I was bored", "to teach a lesson", "because I was afraid", "since it was easier",
-    "to save some money", "because I had a bad day", "since everyone does it",
-    "to win an argument", "because I felt left out", "to look better than I am",
-    "because of an old fight", "since I was hungry", "because the rules are silly",
-    "to be left alone for once",
-)  # fmt: skip
-_SITUATIONS = len(_PEOPLE) * len(_DEEDS) * len(_TIMES) * len(_REASONS)
-_STRIDE = 100_003  # a prime: neighbours in the order of indices have nothing in common
-
-_STARTS = (
-    "To be honest,", "You know,", "Well,", "I mean,", "Look,", "Anyway,", "Between the two of us,",
-    "If you ask me,", "Some days", "Most of the time", "Lately", "As far as I can tell,",
-)  # fmt: skip
-_CLAIMS = (
-    "I don't see why that should bother anyone at all",
-    "it was only a small thing and they will get over it",
-    "I would do the same thing again tomorrow",
-    "they never think about how I feel about all this",
-    "I was sure that nobody would ever find out",
-    "it is my life and I can do what I want with it",
-    "people make far too much of these little things",
-    "I have always been the one who gives in first",
-    "they had it coming after everything they said",
-    "I thought about it for a while and then let it go",
-    "nobody ever says thank you for what I do",
-    "there was no other way to make them listen",
-    "I just could not stand it for another minute",
-    "it seemed like a good idea when I woke up",
-    "we have not talked about it since that evening",
-    "I guess it might have hurt them a little bit",
-)
-_ENDS = (
-    "and that is all there is to it", "but I am not going to say sorry", "and now they are upset",
-    "so I left early", "and I still think about it", "but what would you have done",
-    "and I felt fine afterwards", "so now we don't speak", "even if it was not kind",
-    "and it cost me nothing", "although my friends disagree", "but it was worth it to me",
-)  # fmt: skip
-_QUESTIONS = (
-    "What made you feel that it was the right thing to do?",
-    "How do you think they felt when they heard about it?",
-    "Was there something going on before that upset you so much?",
-    "What were you hoping would happen after that?",
-    "Have you told anyone else how you feel about this?",
-    "What would have had to be different for you that day?",
-    "Do you think there was another way to solve it?",
-    "How long has this been going on between the two of you?",
-)
-_ADVICE = (
-    "it would be kind to tell them how you really feel about it",
-    "talking about it openly helps more than staying angry",
-    "you could say sorry and ask how to make up for it",
-    "most people forgive a mistake when someone is honest about it",
-    "they may have had a hard day as well, so listening first is a good start",
-    "it helps to think about how you would feel in their place",
-    "taking a short walk before you answer can change a lot",
-    "a small gift and a few honest words can mend so much",
-    "asking before you act shows that you respect them",
-    "you will feel better when there is nothing left to hide",
-)
-_SYMPATHY = (
-    "I understand that you were hurt, but", "That sounds like a hard day, though",
-    "I can see why you felt that way, and still", "It's good that you tell me about it, because",
-    "Nobody likes to be treated like that, yet", "I know how that feels, and I believe that",
-)  # fmt: skip
-_JUDGEMENTS = (
-    "It's wrong to", "It's rude to", "You shouldn't", "You should never", "It's not okay to",
-    "It's unkind to", "People should not", "It's bad to",
-)  # fmt: skip
-_ACTS = (
-    "lie to the people who trust you", "take what belongs to others without asking",
-    "make fun of someone in front of others", "hurt a friend just to feel better",
-    "break a promise that others count on", "keep money that is not yours",
-    "shout at your family when you are tired", "leave someone alone who needs your help",
-    "talk badly about people behind their back", "be unfair to those you work with",
-    "waste the time of your friends", "ignore how others feel about what you do",
-    "treat people badly because you had a bad day", "read what is private to someone else",
-)  # fmt: skip
-_FINDINGS = (
-    "The speaker takes no responsibility for it", "This could hurt someone close to the speaker",
-    "It is an unkind thing to do to anyone", "The speaker seems to see that it was wrong",
-    "Nothing in this line is harmful to others", "The speaker may be about to hurt a person",
-    "They look for excuses and blame others", "It is dishonest and breaks trust",
-)  # fmt: skip
-_BECAUSES = (
-    "because nobody else was asked", "and shows little respect", "which is not fair to them",
-    "even though it looks harmless", "and someone should talk to them", "so I chose this label",
-    "as they admit themselves", "and it could get worse",
-)  # fmt: skip
 #: Numbers of votes for casual, caution and intervention, and how many of 100 rows have them.
 _VOTES = (((3, 0, 0), 17), ((2, 1, 0), 13), ((1, 2, 0), 15), ((0, 3, 0), 42), ((0, 2, 1), 13))
 _VOTE_NAMES = (schema.VOTE_CASUAL, schema.VOTE_CAUTION, schema.VOTE_INTERVENTION)
@@ -184,7 +64,6 @@ class Inputs:
 
     Attributes:
         directory: seeds and crowd files.
-        output: what a run is given as ``--output``; its dataset has the warm cache.
         base_url: the endpoint whose answers the cache holds.
     """
 
@@ -193,7 +72,7 @@ class Inputs:
 
     @property
     def output(self) -> Path:
-        """What a run is given as ``--output``."""
+        """What a run is given as ``--output``; its dataset has the warm cache."""
         return self.directory / "output"
 
     @property
@@ -235,13 +114,12 @@ def synthesise(directory: Path, dialogues: int, base_url: str) -> Inputs:
     inputs = Inputs(directory, base_url)
     _write_seeds(Path(inputs.seeds), dialogues)
     made: dict[int, list[Dialogue]] = defaultdict(list)
-    partitions = DATASET_DEFAULTS["partitions"]
-    _ = open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, {})
+    open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, {})
     responses = [(directory / f"responses-{n}.jsonl").open("w") for n in range(FILES)]
     annotations = [(directory / f"annotations-{n}.jsonl").open("w") for n in range(FILES)]
     for index in range(dialogues):
         one = dialogue(index, dialogues)
-        made[partition_of(one.key, partitions)].append(one)
+        made[partition_of(one.key, DEFAULT_PARTITIONS)].append(one)
         responses[index % FILES].writelines(_response_lines(one, index))
         annotations[index % FILES].writelines(_annotation_lines(one))
     for file in (*responses, *annotations):
@@ -255,7 +133,7 @@ def dialogue(index: int, dialogues: int) -> Dialogue:
     source = random.Random(index)
     two_rows = round(dialogues * RELEASED_TWO_ROWS / RELEASED_DIALOGUES)
     rows = schema.MIN_TURNS if index * two_rows % dialogues < two_rows else schema.MAX_TURNS
-    situation = _situation(index)
+    situation = texts.scene(index).situation
     fault = _fault(index)
     turns: list[Turn] = []
     warned = False
@@ -304,52 +182,41 @@ def _fault(index: int) -> str | None:
     return _FAULTS[index // _FAULT_EVERY % len(_FAULTS)]
 
 
-def _situation(index: int) -> str:
-    person, deed, time, reason = _scene(index)
-    return f"{deed[0]} {person} {time} {reason}"
-
-
-def _scene(index: int) -> tuple[str, tuple[str, str], str, str]:
-    """Return the four parts of a situation; no two indices below ``_SITUATIONS`` share all."""
-    number = index * _STRIDE % _SITUATIONS
-    number, person = divmod(number, len(_PEOPLE))
-    number, deed = divmod(number, len(_DEEDS))
-    reason, time = divmod(number, len(_TIMES))
-    return _PEOPLE[person], _DEEDS[deed], _TIMES[time], _REASONS[reason]
-
-
 def _turn(number: int, index: int, source: random.Random, votes: tuple[int, int, int]) -> Turn:
-    choice = source.choice
-    person, deed, time, reason = _scene(index)
-    told = f"{choice(_STARTS)} {choice(_CLAIMS)}, {choice(_ENDS)}."
-    if number == 0:
-        said = f"I {deed[1]} {person} {time} {reason}. {told}"
-        question = f"So you {deed[1]} {person[3:]}? {choice(_QUESTIONS)}"
-        drafts: tuple[str, ...] = (said, question)
-    else:
-        drafts = (f"{told[:-1]}, {choice(_REASONS)}.",)
+    about = texts.scene(index)
     edited = source.random() < (0.3 if number == 0 else 0.4)
-    context = f"{choice(_STARTS)} {choice(_CLAIMS)} {time}, {choice(_ENDS)}." if edited else None
-    response = f"{choice(_SYMPATHY)} {choice(_ADVICE)}. Maybe {choice(_ADVICE)}."
     if number == 0:
-        context = f"{context} That was about {person} {reason}." if context else None
-        response = f"You {deed[1]} them {time}? {choice(_QUESTIONS)}" if edited else None
-    rots = [f"{choice(_JUDGEMENTS)} {choice(_ACTS)}."]
-    if source.random() < 0.31:
-        rots.append(f"{choice(_JUDGEMENTS)} {choice(_ACTS)} {time}.")
+        drafts: tuple[str, ...] = (
+            texts.first_utterance(source, about),
+            texts.question(source, about),
+        )
+        context = texts.first_utterance(source, about) if edited else None
+        answer = texts.question(source, about) if edited else None
+    else:
+        drafts = (texts.utterance(source, about),)
+        context = texts.utterance(source, about) if edited else None
+        answer = texts.response(source)
+    rots = [_chosen(source, index) for _ in range(1 + (source.random() < 0.31))]
     names = [name for name, n in zip(_VOTE_NAMES, votes, strict=True) for _ in range(n)]
     source.shuffle(names)
     voters = source.sample(range(1, 400), schema.VOTES_PER_TURN)
-    return Turn(
-        drafts,
-        context,
-        response,
-        rots,
-        tuple(
-            (f"rater-{voter:03d}", name, f"{choice(_FINDINGS)} {choice(_BECAUSES)}.")
-            for voter, name in zip(voters, names, strict=True)
-        ),
+    cast = tuple(
+        (f"rater-{voter:03d}", name, texts.reason(source))
+        for voter, name in zip(voters, names, strict=True)
     )
+    return Turn(drafts, context, answer, list(dict.fromkeys(rots)), cast)
+
+
+def _candidates(index: int) -> list[str]:
+    """Return the rules-of-thumb of a seed."""
+    source = random.Random(-1 - index)
+    return [texts.rule_of_thumb(source) for _ in range(2 + index % 2)]
+
+
+def _chosen(source: random.Random, index: int) -> str:
+    """Return a rule-of-thumb that a worker chose, or, as in the release, more often wrote."""
+    own = source.random() < SELECTED_SHARE
+    return source.choice(_candidates(index)) if own else texts.rule_of_thumb(source)
 
 
 def _draw_votes(source: random.Random, *, may_be_casual: bool) -> tuple[int, int, int]:
@@ -361,7 +228,7 @@ def _draw_votes(source: random.Random, *, may_be_casual: bool) -> tuple[int, int
 
 def _response_lines(one: Dialogue, index: int) -> Iterator[str]:
     for number, turn in enumerate(one.turns):
-        row = {
+        row: dict[str, Any] = {
             "key": one.key,
             "turn": number,
             "annotator": f"writer-{(index + number // 2) % 211:03d}",
@@ -376,7 +243,7 @@ def _response_lines(one: Dialogue, index: int) -> Iterator[str]:
 def _annotation_lines(one: Dialogue) -> Iterator[str]:
     for number, turn in enumerate(one.turns):
         for annotator, vote, reason in turn.votes:
-            row = {
+            row: dict[str, Any] = {
                 "key": one.key,
                 "turn": number,
                 "annotator": annotator,
@@ -392,24 +259,19 @@ def _write_seeds(path: Path, dialogues: int) -> None:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(_COLUMNS)
         for index in range(dialogues + dialogues // 20):
-            selected = index < dialogues
-            source = random.Random(-1 - index)
-            for number in range(2 + index % 2):
-                writer.writerow(_seed_cells(index, number, selected, dialogues, source))
+            pressure = "-1.0" if index < dialogues else "0.0"
+            split = _split(index, dialogues)
+            for number, rot in enumerate(_candidates(index)):
+                writer.writerow(_seed_cells(index, number, rot, split, pressure))
 
 
-def _seed_cells(
-    index: int, number: int, selected: bool, dialogues: int, source: random.Random
-) -> list[Any]:
-    act = source.choice(_ACTS)
-    judgement = source.choice(_JUDGEMENTS)
+def _seed_cells(index: int, number: int, rot: str, split: str, pressure: str) -> list[Any]:
     etc = f"reddit/confessions/s{index:05d}"
     return [
-        "confessions", 1, _split(index, dialogues), f"{source.randint(1, 4)}.0",
-        "morality-ethics|social-norms", "care-harm", "char-0", 0, judgement, act, "agency",
-        "-1.0", "3.0", "legal", "-1.0" if selected else "0.0", "char-0", "explicit",
-        _situation(index), etc, f"{judgement} {act}.", f"rot/{etc}/{number}", 84, 188, 2,
-        "narrator|someone",
+        "confessions", 1, split, f"{1 + (index + number) % 4}.0", "morality-ethics|social-norms",
+        "care-harm", "char-0", 0, "it's bad", rot, "agency", "-1.0", "3.0", "legal", pressure,
+        "char-0", "explicit", texts.scene(index).situation, etc, rot, f"rot/{etc}/{number}", 84,
+        188, 2, "narrator|someone",
     ]  # fmt: skip
 
 
@@ -503,3 +365,7 @@ def _reply(data: Mapping[str, Any]) -> str:
         "system_fingerprint": "fp_0123456789",
     }
     return json.dumps(reply)
+
+
+if __name__ == "__main__":
+    synthesise(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

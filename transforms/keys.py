@@ -8,20 +8,18 @@ state: the same inputs give the same dataset on every runner and machine.
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 
 import polars as pl
 
 KEY_LENGTH = 32
-_WHITE_SPACE = re.compile(r"\s+")
 
 
 def normalise_text(text: str) -> str:
     """Return ``text`` as keys see it: NFKC, case-folded, white space runs as one blank."""
     # Case folding can undo the normal form, so it is restored: normalising twice changes nothing.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return _WHITE_SPACE.sub(" ", folded).strip()
+    return " ".join(folded.split())
 
 
 def content_key(text: str) -> str:

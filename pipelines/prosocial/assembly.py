@@ -243,9 +243,9 @@ def _after_end(
         ("annotation", annotations, "reason"),
     ):
         beyond = (
-            rows.filter(pl.col("author") == CROWD)
+            rows.join(kept, on=_TURN, how="anti")  # hardly any row is left
+            .filter(pl.col("author") == CROWD)
             .join(complete, on="key")
-            .join(kept, on=_TURN, how="anti")
         )
         frames.append(
             beyond.select(

@@ -92,7 +92,8 @@ def waiting_dialogues(
         .agg(pl.col("text").alias("made"))
     )
     shown = (
-        responses.filter(pl.col("candidates").list.len() > 0)
+        responses.join(lacking, on="key", how="semi")
+        .filter(pl.col("candidates").list.len() > 0)
         .sort(_TURN)
         .unique("key", keep="last", maintain_order=True)
         .select("key", "candidates")

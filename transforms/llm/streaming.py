@@ -2,9 +2,9 @@
 
 ``process`` hands a partition to the engine and gives out whichever partitions are done by then;
 ``finish_bundle`` waits for the rest. So the stragglers of one partition keep no other waiting, and
-``partitions_in_flight`` bounds what is held in memory. A partition whose calls are done is finished
-in a thread of its own: what is left of the work is done by Polars, which lets the interpreter go on
-with the next partition's answers.
+``partitions_in_flight`` bounds what is held in memory. Partitions whose calls are done are finished
+in threads of their own: what is left of the work is done by Polars, which lets the interpreter go
+on with the next partition's answers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from transforms.llm.engine import engine
 from transforms.llm.settings import EngineSettings
 
 NAMESPACE = "remint"
+#: Partitions that are finished at once.
+FINISHING = 2
 
 P = TypeVar("P", contravariant=True)
 T = TypeVar("T")
@@ -46,7 +48,7 @@ class PartitionWork(Protocol[P, T, R]):
     def finish(self, partition: P, results: list[R]) -> Iterable[Any]:
         """Yield the stage's outputs (tagged ones too) from the results, in the items' order.
 
-        Runs in another thread than ``items``, for one partition at a time.
+        Runs in other threads than ``items``, for several partitions at a time.
         """
         ...  # pragma: no cover - protocol
 
@@ -98,7 +100,7 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
             number, self._work.items(partition), self._work.work, held.counts
         )
         if self._finishing is None:
-            self._finishing = threads(1, "finish")
+            self._finishing = threads(FINISHING, "finish")
         pool = self._finishing
         held.results.add_done_callback(lambda _: pool.submit(self._finish, held))
         self._held.append(held)

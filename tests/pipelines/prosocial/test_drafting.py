@@ -67,8 +67,8 @@ def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[
             Seed(key(1), "sbic", "a post", ("You should x.",)),
             CrowdSoFar(
                 {
-                    0: CrowdResponse("edited", None, (), False),
-                    1: CrowdResponse(None, "Hello there.", ("You should x.",), None),
+                    0: CrowdResponse("edited", None, False),
+                    1: CrowdResponse(None, "Hello there.", None),
                 },
                 {0: 2},
             ),
