@@ -36,8 +36,6 @@ def main() -> int:
     what, *arguments = sys.argv[1:]
     if what == "imports":
         cli.set_up_logging()
-        import openai  # noqa: F401 - the check of the endpoint imports it
-
         from pipelines.prosocial import command  # noqa: F401
 
         return 0

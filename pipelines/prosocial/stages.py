@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -154,20 +155,21 @@ class DraftAndAssemble:
 
     def items(self, partition: tuple[int, Frames]) -> Sequence[tuple[Seed, CrowdSoFar]]:
         """Return each seed with what the crowd files hold for it."""
-        return self._drafting().items(partition[1])
+        return self._drafting.items(partition[1])
 
     async def work(self, item: tuple[Seed, CrowdSoFar], call: Caller) -> DialogueDraft:
         """Draft one dialogue."""
-        return await self._drafting().work(item, call)
+        return await self._drafting.work(item, call)
 
     def finish(
         self, partition: tuple[int, Frames], results: list[DialogueDraft]
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its dialogues assembled and filtered."""
         number, frames = partition
-        drafted = self._drafting().finish(frames, results)
+        drafted = self._drafting.finish(frames, results)
         yield number, assemble_and_filter(frames, drafted, self.filters)
 
+    @cached_property
     def _drafting(self) -> DraftDialogues:
         return DraftDialogues(self.prompts, self.settings)
 

@@ -25,9 +25,19 @@ class Reply(NamedTuple):
 
 
 class Client:
-    """Sends request bodies; used on one event loop, never pickled."""
+    """Sends request bodies; used on one event loop, never pickled.
+
+    The package is imported with the first call: a run whose answers are all cached does without.
+    """
 
     def __init__(self, settings: EngineSettings, api_key: str) -> None:
+        self._settings = settings
+        self._api_key = api_key
+        self._url = settings.base_url.rstrip("/") + "/chat/completions"
+        self._options: Any = {"headers": {"Content-Type": "application/json"}}
+        self._client: Any = None
+
+    def _connect(self) -> Any:
         import httpx2
         import openai
 
@@ -35,10 +45,9 @@ class Client:
 
         self._openai = openai
         self._response = httpx2.Response
-        self._url = settings.base_url.rstrip("/") + "/chat/completions"
-        self._options: Any = {"headers": {"Content-Type": "application/json"}}
-        self._client = openai.AsyncOpenAI(
-            api_key=api_key,
+        settings = self._settings
+        return openai.AsyncOpenAI(
+            api_key=self._api_key,
             base_url=settings.base_url,
             max_retries=0,
             http_client=AiohttpClient(
@@ -51,6 +60,8 @@ class Client:
 
         Bytes of a reply that are no UTF-8 become lone surrogates.
         """
+        if self._client is None:
+            self._client = self._connect()
         try:
             response = await self._client.post(
                 self._url, cast_to=self._response, content=body, options=self._options
@@ -69,4 +80,5 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        if self._client is not None:
+            await self._client.close()

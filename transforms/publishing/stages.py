@@ -21,8 +21,8 @@ from transforms.publishing.publish import publish
 from transforms.publishing.shards import ShardRecord, write_shard
 from transforms.publishing.versions import Version
 
-#: Partitions whose rows are made and written while another one's suites run.
-PARTITIONS_AHEAD = 2
+#: Threads that make and write rows, and partitions that may be written before their suites run.
+WRITING, WRITTEN_AHEAD = 2, 1
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class WriteShards(beam.DoFn):  # type: ignore[misc]
     ) -> Iterator[tuple[int, WrittenPartition]]:
         """Write a partition; yields ``(0, WrittenPartition)``, so that all meet under one key."""
         if self._threads is None:
-            self._threads = threads(PARTITIONS_AHEAD, "write")
+            self._threads = threads(WRITING, "write")
         self._writing.append(self._threads.submit(self._write, *element, standings))
-        while len(self._writing) > PARTITIONS_AHEAD:
+        while len(self._writing) > WRITTEN_AHEAD:
             yield self._judge(self._writing.popleft().result())
 
     def finish_bundle(self) -> Iterator[Any]:
