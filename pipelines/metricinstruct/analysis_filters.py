@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from pipelines.metricinstruct.analysis_length import fits
-from pipelines.metricinstruct.filter_settings import FilterSettings
+from pipelines.metricinstruct.filter_settings import AspectsNotAsAsked, FilterSettings
 from pipelines.metricinstruct.schema import MAJOR, MINOR, SEVERITIES
 from transforms.filter_settings import Rule
 from transforms.filters import Filter
@@ -26,6 +26,7 @@ def analysis_filters(settings: FilterSettings) -> tuple[Filter, ...]:
         for rule in (
             *_form_filters(settings),
             *_value_filters(settings),
+            _aspects_filter(settings.aspects_not_as_asked),
             *_location_filters(settings),
             *_explanation_filters(settings),
             *_analysis_filters(settings),
@@ -96,6 +97,27 @@ def _value_filters(settings: FilterSettings) -> list[Filter]:
             "score_reduction",
         ),
     ]
+
+
+def _aspects_filter(rule: AspectsNotAsAsked) -> Filter:
+    """Return the comparison of the aspects asked for with those that came."""
+    differing = {
+        name: pl.col(f"aspects_{name}")
+        for name in ("missing", "unasked")
+        if name not in rule.tolerated
+    }
+    told = (
+        pl.when(names.list.len() > 0).then(pl.format(f"{kind} {{}}", names.list.join(", ")))
+        for kind, names in differing.items()
+    )
+    return Filter(
+        "aspects_not_as_asked",
+        "analysis",
+        pl.any_horizontal(pl.lit(value=False), *(n.list.len() > 0 for n in differing.values())),
+        pl.concat_str(*told, pl.lit(None, pl.String), separator="; ", ignore_nulls=True),
+        rule.level,
+        pl.lit("aspect"),
+    )
 
 
 def _location_filters(settings: FilterSettings) -> list[Filter]:

@@ -38,8 +38,6 @@ ANALYSED: Schema = {
     "kind": pl.String,  # real | corrupted | reference | paraphrase | free_form
     "form": pl.String,  # structured | labelled | edits, null where no answer gave the errors
     "aspects_asked": pl.List(pl.String),  # null where none were asked for
-    "aspects_missing": pl.List(pl.String),  # asked for, and no error has them
-    "aspects_unasked": pl.List(pl.String),  # that errors have, though others were asked for
     "truncated": pl.List(pl.String),  # names of texts that were cut, see ``Lengths``
     "analysis_text": pl.String,  # the free text of the first of two steps
     "own_answer": pl.String,  # what the model answered itself before it judged
@@ -250,8 +248,8 @@ def _row(draft: Draft, made: Made) -> tuple[Any, ...]:
         unasked = [aspect for aspect in came if aspect not in asked]
     return (
         *(draft.id, item.key, item.task, item.channel, item.source),
-        *(item.input_context, made.hypothesis, made.aspects, item.id, item.instruction),
-        *(made.kind, made.form, asked, missing, unasked, item.truncated),
+        *(item.input_context, made.hypothesis, made.aspects, missing, unasked),
+        *(item.id, item.instruction, made.kind, made.form, asked, item.truncated),
         *(made.text, made.own_answer, *draft.steps),
     )
 

@@ -23,6 +23,12 @@ class Format(Rule):
     tolerated: tuple[ToleratedFault, ...]
 
 
+class AspectsNotAsAsked(Rule):
+    """Which differences between the aspects asked for and those that came don't reject a row."""
+
+    tolerated: tuple[Literal["missing", "unasked"], ...]
+
+
 class EmptyExplanation(Rule):
     """Texts, case ignored, that say as little as none."""
 
@@ -121,6 +127,7 @@ class FilterSettings(BaseModel):
 
     format: Format
     unknown_aspect: Rule
+    aspects_not_as_asked: AspectsNotAsAsked
     unknown_severity: Rule
     empty_location: Rule
     empty_explanation: EmptyExplanation

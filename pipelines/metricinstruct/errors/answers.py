@@ -104,6 +104,8 @@ ANALYSES: Schema = {
     "input_context": pl.String,
     "hypothesis": pl.String,  # the output that is analysed
     "aspects": pl.List(pl.String),  # that an error of this row may have
+    "aspects_missing": pl.List(pl.String),  # asked for, and no error has them
+    "aspects_unasked": pl.List(pl.String),  # that errors have, though others were asked for
     "stated_total": pl.Float64,  # by the answer's own header, null where it has none
     "faults": FAULTS_TYPE,
     "errors": ERRORS_TYPE,

@@ -228,6 +228,30 @@ def test_an_error_that_is_too_long_by_itself() -> None:
     assert _judge(_error(), small) == []
 
 
+@pytest.mark.parametrize(
+    ("missing", "unasked", "tolerated", "value"),
+    [
+        ([], [], ["unasked"], None),
+        (None, None, [], None),
+        ([], ["Fluency"], ["unasked"], None),
+        ([], ["Fluency"], [], "unasked Fluency"),
+        (["Fluency", "Terminology"], [], ["unasked"], "missing Fluency, Terminology"),
+        (["Fluency"], ["Terminology"], ["unasked"], "missing Fluency"),
+        (["Fluency"], ["Terminology"], [], "missing Fluency; unasked Terminology"),
+        (["Fluency"], ["Terminology"], ["missing", "unasked"], None),
+    ],
+)
+def test_aspects_asked_for_against_those_that_came(
+    missing: list[str] | None, unasked: list[str] | None, tolerated: list[str], value: str | None
+) -> None:
+    row = _row(Analysis((_error(),))) | {"aspects_missing": missing, "aspects_unasked": unasked}
+    rule = {"level": "error", "tolerated": tolerated}
+    settings = FilterSettings(**(load_filters().model_dump() | {"aspects_not_as_asked": rule}))
+    verdicts = _verdicts(_frame([row]), settings)
+    expected = [] if value is None else [("aspects_not_as_asked", value, "aspect")]
+    assert verdicts.select("rule", "value", "field").rows() == expected
+
+
 def test_levels() -> None:
     usual = load_filters()
     warned = usual.model_copy(
