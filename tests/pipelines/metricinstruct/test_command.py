@@ -18,8 +18,9 @@ from pipelines.metricinstruct.options import MetricInstructOptions, metricinstru
 from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
 from pipelines.options import parse
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure
+from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
 from tests.judge import judge
+from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes
 from transforms.errors import EndpointError, InputError, OptionError
 from transforms.publishing.publish import PublishResult, Status
 
@@ -50,38 +51,25 @@ def sample_arguments(shuffled: int | None = None) -> list[str]:
     return [part for option, texts in named.items() for part in (option, *texts)]
 
 
-def minted(
+def arguments(
     endpoint: FakeEndpoint, output: Path, *more: str, shuffled: int | None = None
-) -> PublishResult:
-    arguments = [
+) -> list[str]:
+    return [
         *(*sample_arguments(shuffled), "--output", str(output), "--partitions", "2"),
         *("--model", "fake", "--base-url", endpoint.base_url, *more),
     ]
-    return mint(parse(metricinstruct_parser(), MetricInstructOptions, arguments))
 
 
-def ledger_of(result: PublishResult) -> dict[str, Any]:
-    ledger: dict[str, Any] = json.loads((Path(result.path) / "ledger.json").read_text())
-    assert ledger["closes"]
-    stages: dict[str, Any] = ledger["stages"]
-    return stages
+def minted(
+    endpoint: FakeEndpoint, output: Path, *more: str, shuffled: int | None = None
+) -> PublishResult:
+    given = arguments(endpoint, output, *more, shuffled=shuffled)
+    return mint(parse(metricinstruct_parser(), MetricInstructOptions, given))
 
 
 def statistics_of(result: PublishResult) -> dict[str, Any]:
     tables: dict[str, Any] = json.loads((Path(result.path) / "statistics.json").read_text())
     return tables
-
-
-def shard_bytes(path: str | Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(path)): file.read_bytes()
-        for file in sorted(Path(path).rglob("*.parquet"))
-    }
-
-
-def rows(result: PublishResult, configuration: str) -> pl.DataFrame:
-    folder = "data" if configuration == "default" else configuration
-    return pl.read_parquet(Path(result.path) / folder / "*.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +210,7 @@ def test_the_same_inputs_give_the_same_bytes(
     second = minted(endpoint, tmp_path, *more, shuffled=5)
     assert second.status is Status.PUBLISHED
     assert endpoint.requests == before
-    assert shard_bytes(second.path) == shard_bytes(first.path)
+    assert shard_bytes(second) == shard_bytes(first)
 
 
 def test_a_limit_takes_the_smallest_keys_and_leaves_the_others_waiting(
@@ -388,3 +376,22 @@ def test_versions_and_validate_see_what_was_published(
     assert f"{result.path}  " in capsys.readouterr().out
     assert main(["validate", result.path]) == 0
     assert "sound" in capsys.readouterr().out
+
+
+def test_a_killed_run_repeats_no_finished_call_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    in_flight = 6
+    with FakeEndpoint(judge, latency=latency("fixed:0.03")) as endpoint:
+        killed = tmp_path / "killed"
+        concurrency = ("--concurrency", str(in_flight))
+        killed_after(25, endpoint, ["metricinstruct", *arguments(endpoint, killed, *concurrency)])
+        answered = endpoint.answered
+        assert not list((killed / "metricinstruct").glob("v*/manifest.json"))
+        result = minted(endpoint, killed)
+        assert result.status is Status.PUBLISHED
+        assert endpoint.requests > answered
+        needed = cached_calls(killed / "metricinstruct")
+        assert endpoint.requests - needed <= in_flight
+        before = endpoint.requests
+        undisturbed = minted(endpoint, tmp_path / "undisturbed")
+        assert endpoint.requests - before == needed
+        assert shard_bytes(result) == shard_bytes(undisturbed)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +19,7 @@ from pipelines.options import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
+from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes
 from transforms.errors import EndpointError, InputError, OptionError, OutputError
 from transforms.publishing.publish import PublishResult, Status
 
@@ -59,24 +55,6 @@ def arguments(endpoint: FakeEndpoint, output: Path, *more: str) -> list[str]:
 
 def minted(endpoint: FakeEndpoint, output: Path, *more: str) -> PublishResult:
     return mint(parse(prosocial_parser(), ProsocialOptions, arguments(endpoint, output, *more)))
-
-
-def ledger_of(result: PublishResult) -> dict[str, Any]:
-    ledger: dict[str, Any] = json.loads((Path(result.path) / "ledger.json").read_text())
-    assert ledger["closes"]
-    return ledger
-
-
-def shard_bytes(path: str | Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(path)): file.read_bytes()
-        for file in sorted(Path(path).rglob("*.parquet"))
-    }
-
-
-def rows(path: str | Path, configuration: str) -> pl.DataFrame:
-    folder = "data" if configuration == "default" else configuration
-    return pl.read_parquet(Path(path) / folder / "*.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +94,8 @@ def test_the_ledger_accounts_for_every_row_of_every_seed_file(
         with file.open(newline="") as opened:
             records = list(csv.reader(opened, delimiter="\t" if file.suffix == ".tsv" else ","))
         lines += len(records) - ("ambig" not in file.name)  # that one has no header
-    assert ledger["stages"]["input_rows"]["in"] == lines
-    assert ledger["stages"]["dialogues"]["out"]["published"] > 40
+    assert ledger["input_rows"]["in"] == lines
+    assert ledger["dialogues"]["out"]["published"] > 40
 
 
 def test_released_rows_have_contiguous_ids_and_end_once(
@@ -183,23 +161,23 @@ def test_the_same_inputs_give_the_same_bytes(
     second = mint(parse(prosocial_parser(), ProsocialOptions, options))
     assert second.status is Status.PUBLISHED
     assert endpoint.requests == before
-    assert shard_bytes(second.path) == shard_bytes(first.path)
+    assert shard_bytes(second) == shard_bytes(first)
 
 
 def test_a_limit_takes_the_smallest_keys_and_leaves_the_others_waiting(
     endpoint: FakeEndpoint, published: tuple[Path, PublishResult], tmp_path: Path
 ) -> None:
     result = minted(endpoint, tmp_path, "--crowd", "llm", "--limit", "7")
-    waiting = rows(result.path, "waiting")
+    waiting = rows(result, "waiting")
     assert set(waiting["waits_for"]) == {"limit"}
     ledger = ledger_of(result)
-    assert ledger["stages"]["dialogues"]["in"] == 7
-    whole = ledger_of(published[1])["stages"]["dialogues"]["in"]
+    assert ledger["dialogues"]["in"] == 7
+    whole = ledger_of(published[1])["dialogues"]["in"]
     assert waiting.height == whole - 7
-    taken = rows(result.path, "provenance")["key"].unique()
+    taken = rows(result, "provenance")["key"].unique()
     assert max(taken) < min(waiting["key"])
     raised = minted(endpoint, tmp_path, "--crowd", "llm", "--limit", "9")
-    assert ledger_of(raised)["stages"]["dialogues"]["in"] == 9
+    assert ledger_of(raised)["dialogues"]["in"] == 9
     assert raised.version == 2
 
 
@@ -211,7 +189,7 @@ def test_seed_files_without_rows_come_to_an_end(endpoint: FakeEndpoint, tmp_path
     parsed = parse(prosocial_parser(), ProsocialOptions, ["--seeds", f"mine={seeds}", *options])
     result = mint(parsed)
     assert result.status is Status.INCOMPLETE
-    assert ledger_of(result)["stages"]["input_rows"]["in"] == 0
+    assert ledger_of(result)["input_rows"]["in"] == 0
 
 
 @pytest.mark.parametrize(
@@ -236,7 +214,7 @@ def test_the_same_calls_failing_again_make_no_version(
     with FakeEndpoint(script) as failing:
         options = ("--crowd", "llm", "--retries", "0")
         first = minted(failing, tmp_path, *options)
-        dead = rows(first.path, "dead")
+        dead = rows(first, "dead")
         assert set(dead["error_class"]) == {error_class}
         again = minted(failing, tmp_path, *options)
         assert (again.status, again.path) == (Status.UNCHANGED, first.path)
@@ -251,7 +229,7 @@ def test_a_key_that_becomes_invalid_ends_one_run_alone(tmp_path: Path) -> None:
         options = ("--crowd", "llm", "--concurrency", "4", "--limit", "6")
         first = minted(locking, tmp_path, *options)
         assert first.status is Status.INCOMPLETE
-        assert set(rows(first.path, "dead")["error_class"]) == {"auth"}
+        assert set(rows(first, "dead")["error_class"]) == {"auth"}
         assert locking.requests <= 20 + 4
         valid = 1
         second = minted(locking, tmp_path, *options)
@@ -285,16 +263,16 @@ def test_crowd_rounds_converge_on_a_version(endpoint: FakeEndpoint, tmp_path: Pa
     result = minted(endpoint, output)
     for number in range(2):
         assert result.status is Status.INCOMPLETE
-        waiting = rows(result.path, "waiting")
+        waiting = rows(result, "waiting")
         assert set(waiting["waits_for"]) >= {"response"}
         assert (waiting["utterances"].list.len() >= 3).all()
         seen.append(waiting.height)
         write_lines(tmp_path / f"responses-{number}.jsonl", crowd_work(waiting))
         files = ["--responses", f"{tmp_path}/responses-*.jsonl"]
         result = minted(endpoint, output, *files)
-    waiting = rows(result.path, "waiting")
+    waiting = rows(result, "waiting")
     assert set(waiting["waits_for"]) == {"annotations"}
-    assert seen[0] == waiting.height == ledger_of(result)["stages"]["dialogues"]["in"]
+    assert seen[0] == waiting.height == ledger_of(result)["dialogues"]["in"]
     votes = [
         {"key": row["key"], "turn": turn, "annotator": f"w{voter}", "vote": "needs caution"}
         for row in waiting.iter_rows(named=True)
@@ -307,10 +285,10 @@ def test_crowd_rounds_converge_on_a_version(endpoint: FakeEndpoint, tmp_path: Pa
     assert endpoint.requests == before
     assert result.status is Status.PUBLISHED
     assert result.version == 1
-    stages = ledger_of(result)["stages"]
+    stages = ledger_of(result)
     assert stages["annotations"]["in"] == len(votes)
-    assert set(rows(result.path, "default")["safety_label"]) == {"__needs_caution__"}
-    assert set(rows(result.path, "annotations")["author"]) == {"crowd"}
+    assert set(rows(result, "default")["safety_label"]) == {"__needs_caution__"}
+    assert set(rows(result, "annotations")["author"]) == {"crowd"}
 
 
 def test_sample_crowd_files_are_joined_and_the_model_does_the_rest(
@@ -322,12 +300,12 @@ def test_sample_crowd_files_are_joined_and_the_model_does_the_rest(
     ]
     result = minted(endpoint, tmp_path, "--crowd", "llm", "--limit", "14", *crowd)
     assert result.status is Status.PUBLISHED
-    authors = rows(result.path, "annotations")["author"].value_counts()
+    authors = rows(result, "annotations")["author"].value_counts()
     assert dict(authors.iter_rows()) == {
         "crowd": len((SAMPLES / "crowd/annotations-sample.jsonl").read_text().splitlines()),
         "model": authors.filter(pl.col("author") == "model")["count"].item(),
     }
-    provenance = rows(result.path, "provenance")
+    provenance = rows(result, "provenance")
     assert provenance.filter(pl.col("edited"))["raw_text"].is_not_null().all()
     assert set(provenance["author"]) == {"seed", "model", "crowd", "model as annotator"}
 
@@ -415,28 +393,21 @@ def test_versions_and_validate_see_what_was_published(
     assert shard.name in capsys.readouterr().out
 
 
-def test_a_killed_run_repeats_no_finished_call(tmp_path: Path) -> None:
+def test_a_killed_run_repeats_no_finished_call_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
     in_flight = 6
     with FakeEndpoint(latency=latency("fixed:0.03")) as endpoint:
-        command = [
-            *(sys.executable, "-m", "pipelines.prosocial"),
-            *arguments(endpoint, tmp_path, "--crowd", "llm", "--concurrency", str(in_flight)),
-        ]
-        environment = {**os.environ, "OPENAI_API_KEY": "none"}
-        run = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
-        while endpoint.answered < 150:
-            assert run.poll() is None
-            time.sleep(0.01)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
+        killed, crowd = tmp_path / "killed", ("--crowd", "llm")
+        concurrency = ("--concurrency", str(in_flight))
+        killed_after(
+            150, endpoint, ["prosocial", *arguments(endpoint, killed, *crowd, *concurrency)]
+        )
         answered = endpoint.answered
-        result = minted(endpoint, tmp_path, "--crowd", "llm")
+        result = minted(endpoint, killed, *crowd)
         assert result.status is Status.PUBLISHED
         assert endpoint.requests > answered
-        # One request tells its samples apart by the cache's key alone, so records are counted.
-        records = {
-            json.loads(line)["key"]
-            for segment in (tmp_path / "prosocial" / "cache").rglob("*.jsonl")
-            for line in segment.read_text().splitlines()
-        }
-        assert endpoint.requests - len(records) <= in_flight
+        needed = cached_calls(killed / "prosocial")
+        assert endpoint.requests - needed <= in_flight
+        before = endpoint.requests
+        undisturbed = minted(endpoint, tmp_path / "undisturbed", *crowd)
+        assert endpoint.requests - before == needed
+        assert shard_bytes(result) == shard_bytes(undisturbed)
