@@ -72,6 +72,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     inputs = source_inputs(
         {REAL: options.sources, SYNTHETIC: options.synthetic},
         options.outputs,
+        options.inputs,
         options.field_map,
         options.instruction,
     )

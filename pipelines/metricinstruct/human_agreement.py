@@ -8,13 +8,17 @@ source, as an omission is, counts for the score and for any error, and for no ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
-from pipelines.metricinstruct.schema import NO_ERROR, REAL, SEVERITIES
+from pipelines.metricinstruct.schema import MODEL_ANNOTATOR, NO_ERROR, REAL, SEVERITIES
 from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
 
 #: Columns that name a segment.
 SEGMENT = ("source", "item", "system")
+#: The name of all human annotators of a source and stratum together.
+PEOPLE = "people"
 
 
 def model_annotations(analyses: pl.DataFrame, annotator: str) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -74,8 +78,8 @@ def annotator_pairs(
     """Return the sums for all pairs of the model and the human annotators of a partition.
 
     Only outputs that the model analysed count, also between human annotators, so that all figures
-    are about the same outputs. Annotators are named with their source and stratum: the same name
-    in two sources is not the same person.
+    are about the same outputs. Annotators are named ``SOURCE STRATUM: NAME``: the same name in two
+    sources is not the same person.
 
     Args:
         analyses: schema ``ANALYSED``.
@@ -97,6 +101,21 @@ def annotator_pairs(
     both = zip(model_annotations(segments, model), human_annotations(people, NO_ERROR), strict=True)
     judgements, spans = (pl.concat(frames) for frames in both)
     return tally(judgements, spans, SEVERITIES)
+
+
+def groups_of(annotators: Iterable[str]) -> dict[str, str]:
+    """Return for each of ``annotators`` who is a person the name of all people of one's source.
+
+    Args:
+        annotators: names as ``annotator_pairs`` gives them: the model's that analysed, and
+            ``SOURCE STRATUM: NAME``, in which ``MODEL_ANNOTATOR`` marks models.
+    """
+    groups = {}
+    for annotator in annotators:
+        place, colon, name = annotator.partition(": ")
+        if colon and not name.startswith(MODEL_ANNOTATOR):
+            groups[annotator] = f"{place}: {PEOPLE}"
+    return groups
 
 
 def _segment() -> pl.Expr:

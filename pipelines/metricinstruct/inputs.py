@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import read_outputs
 from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
@@ -55,6 +56,7 @@ class SourceInput:
 def source_inputs(
     files: Mapping[str, Sequence[str]],
     outputs: Sequence[str] = (),
+    numbered: Sequence[str] = (),
     field_maps: Sequence[str] = (),
     instructions: Sequence[str] = (),
 ) -> list[SourceInput]:
@@ -63,6 +65,7 @@ def source_inputs(
     Args:
         files: for each channel its ``NAME=PATTERN`` texts.
         outputs: ``NAME=PATTERN`` texts of system outputs beside a source of the real channel.
+        numbered: ``NAME=PATTERN`` texts of inputs beside a source whose rows only number them.
         field_maps: ``NAME:task=TASK,FIELD=COLUMN,...`` texts for sources of the user's own.
         instructions: ``NAME=TEXT`` texts for sources of the user's own.
 
@@ -72,8 +75,16 @@ def source_inputs(
     """
     named = {channel: _by_name(OPTIONS[channel], files.get(channel, ())) for channel in CHANNELS}
     beside = _by_name("--outputs", outputs)
+    inputs_beside = _by_name("--inputs", numbered)
     described = _descriptions(field_maps, instructions)
-    for option, names in (("--field-map", described), ("--outputs", beside)):
+    for name in inputs_beside:
+        if name in described or (name in SOURCES and SOURCES[name].input_place is None):
+            raise OptionError(f"--inputs {name}: its own file has the inputs; leave it out")
+    for option, names in (
+        ("--field-map", described),
+        ("--outputs", beside),
+        ("--inputs", inputs_beside),
+    ):
         for name in names:
             if not any(name in named[channel] for channel in CHANNELS):
                 raise OptionError(f"{option} {name}: add --sources {name}=PATH, or leave it out")
@@ -81,8 +92,9 @@ def source_inputs(
     for channel in CHANNELS:
         for name, patterns in sorted(named[channel].items()):
             own = expand(beside[name]) if channel == REAL and name in beside else []
+            inputs = expand(inputs_beside[name]) if name in inputs_beside else []
             for path in _paths(patterns):
-                file = SourceFile(name, channel, path, tuple(own))
+                file = SourceFile(name, channel, path, tuple(own), tuple(inputs))
                 found.append(SourceInput(file, described.get(name)))
     for one in found:
         check(one)
@@ -90,14 +102,15 @@ def source_inputs(
 
 
 def check(one: SourceInput) -> None:
-    """Read the first row of a file and its outputs.
+    """Read the first row of a file, its outputs and its inputs.
 
     Raises:
         OptionError: its source is unknown or doesn't serve its channel.
-        InputError: the file isn't its source's, or its outputs have none of their forms.
+        InputError: the file isn't its source's, or its outputs or inputs have none of their forms.
     """
     next(rows_of(one.file.path, one.source))
     read_outputs(one.file.outputs)
+    NumberedInputs(one.file.inputs)
 
 
 def excluded_keys(exclude: Sequence[str]) -> list[str]:
@@ -114,6 +127,11 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
     for text in exclude:
         name, equals, pattern = text.partition("=")
         if equals and name in SOURCES:
+            if SOURCES[name].input_place:
+                raise OptionError(
+                    f"--exclude {text!r}: rows of {name} only number their inputs; give a file of "
+                    "keys, as the column key of `structured` has them"
+                )
             keys.update(read_keys(expand([pattern]), SOURCES[name]))
         elif equals and "/" not in name:
             raise OptionError(
@@ -128,7 +146,9 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
 
 def input_paths(inputs: Sequence[SourceInput]) -> list[str]:
     """Return every file behind ``inputs``, each once, sorted; datasets of the Hub are no files."""
-    paths = {path for one in inputs for path in (one.file.path, *one.file.outputs)}
+    paths = {
+        path for one in inputs for path in (one.file.path, *one.file.outputs, *one.file.inputs)
+    }
     return sorted(path for path in paths if not path.startswith(HUB))
 
 

@@ -18,14 +18,15 @@ AnswerForm = Literal["structured", "labelled", "edits"]
 class MetricInstructOptions(RunOptions):
     """Everything a run of the MetricInstruct pipeline needs to know.
 
-    ``sources``, ``synthetic``, ``outputs``, ``choice`` and ``instruction`` hold ``NAME=VALUE`` and
-    ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given. ``analysis`` and
+    ``sources``, ``synthetic``, ``outputs``, ``inputs``, ``choice`` and ``instruction`` hold
+    ``NAME=VALUE`` and ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given. ``analysis`` and
     ``answer_form`` None stand for what suits the model.
     """
 
     sources: tuple[str, ...] = ()
     synthetic: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     field_map: tuple[str, ...] = ()
     instruction: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -38,7 +39,9 @@ class MetricInstructOptions(RunOptions):
     verify: Literal["off", "record", "drop"] = "off"
     filters: str | None = None
 
-    @field_validator("sources", "synthetic", "outputs", "choice", "instruction", mode="before")
+    @field_validator(
+        "sources", "synthetic", "outputs", "inputs", "choice", "instruction", mode="before"
+    )
     @classmethod
     def _pairs_from_mapping(cls, value: Any) -> Any:
         return pairs_of(value)
@@ -89,6 +92,13 @@ def metricinstruct_parser() -> OptionParser:
         action="extend",
         metavar="NAME=PATTERN",
         help="system outputs for a source of --sources whose own file has none",
+    )
+    data.add_argument(
+        "--inputs",
+        nargs="+",
+        action="extend",
+        metavar="NAME=PATTERN",
+        help="the inputs of a source whose rows only number them (quintd)",
     )
     data.add_argument(
         "--field-map",

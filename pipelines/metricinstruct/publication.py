@@ -45,7 +45,8 @@ _CONFIGURATIONS = """## Configurations
 | `structured` | the same output: errors as records with offsets, task, source, system, channel |
 | `sft` | the same output as TIGERScore's fine-tuning prompt with its completion |
 | `provenance` | the same output: its origin, the choice, model, prompts, requests, verdicts |
-| `human` | human annotation of a published output: an error, or that there is none |
+| `human` | annotation that came with a published output: an error, or that there is none; \
+an annotator `model ...` is a model, all others are people |
 | `rejected` | thing that was dropped, with the rule and the value that failed it |
 | `dead` | example whose model call ended without a usable answer |
 | `waiting` | example that a later run carries on with |
@@ -119,7 +120,7 @@ def describe(tables: Tables, run: Run) -> str:
                 ],
             ),
             _filters(tables["filters"]),
-            _agreement(tables["agreement"], run.models),
+            _agreement(tables, run.models),
             "`ledger.json` accounts for every input row, `statistics.json` has all counts, "
             "`validation/` what the expectation suites found.\n",
             _LICENCE,
@@ -165,33 +166,44 @@ def _filters(rows: Iterable[Mapping[str, Any]]) -> str:
     return f"## Filters\n\n{table}" if failed else "## Filters\n\nNo analysis failed a filter.\n"
 
 
-def _agreement(rows: Iterable[Mapping[str, Any]], models: Iterable[str]) -> str:
+def _agreement(tables: Tables, models: Iterable[str]) -> str:
     names = set(models)
-    ordered = sorted(
-        rows,
-        key=lambda row: (not {row["first"], row["second"]} & names, -row["segments"], row["first"]),
+    groups, annotators = (
+        sorted(
+            tables[name],
+            key=lambda row: (
+                not {row["first"], row["second"]} & names,
+                -row["segments"],
+                row["first"],
+                row["second"],
+            ),
+        )
+        for name in ("agreement_of_groups", "agreement")
     )
-    if not ordered:
+    if not annotators:
         return "## Agreement with human annotators\n\nNo analysed output has human annotations.\n"
-    figures = (
-        *("segments", "character_f1", "character_f1_severity", "spearman", "kendall"),
-        *("any_error", "any_error_kappa"),
-    )
-    table = markdown_table(
-        ("annotator", "annotator", *map(spoken, figures)),
-        [
-            (row["first"], row["second"], *(row[figure] for figure in figures))
-            for row in ordered[:MAX_PAIRS]
-        ],
-    )
-    left = len(ordered) - MAX_PAIRS
+    left = len(annotators) - MAX_PAIRS
     more = f"{left} more pairs stand in `statistics.json`.\n" if left > 0 else ""
     return (
         "## Agreement with human annotators\n\n"
         "Over the outputs whose analysis passed the filters, those among them that the balance "
         "of error-free rows left out. Judge the model against the figures between people, not "
         "against 1. Character F1 is of marked characters, without and with severity; correlations "
-        f"are of the scores of each output.\n\n{table}{more}"
+        f"are of the scores of each output.\n\nAll people who annotated a source together; a "
+        "segment counts once for each pair of them:\n\n"
+        f"{_agreement_table(groups)}\nEach annotator:\n\n"
+        f"{_agreement_table(annotators[:MAX_PAIRS])}{more}"
+    )
+
+
+def _agreement_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    figures = (
+        *("segments", "character_f1", "character_f1_severity", "spearman", "kendall"),
+        *("any_error", "any_error_kappa"),
+    )
+    return markdown_table(
+        ("annotator", "annotator", *map(spoken, figures)),
+        [(row["first"], row["second"], *(row[figure] for figure in figures)) for row in rows],
     )
 
 

@@ -52,6 +52,8 @@ SPLIT_PRIORITY = ("test", "validation", "train")
 
 #: The mark of an annotator who found nothing; such a row of ``HUMAN_ERRORS`` is not an error.
 NO_ERROR = "No-error"
+#: What the name of an annotator begins with who is a model, in annotations that came with the data.
+MODEL_ANNOTATOR = "model "
 
 MQM_MAJOR: Final = 5.0
 MQM_MINOR: Final = 1.0

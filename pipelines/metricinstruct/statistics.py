@@ -15,6 +15,7 @@ import polars as pl
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.errors.record import PLACEMENTS
 from pipelines.metricinstruct.examples import KINDS
+from pipelines.metricinstruct.human_agreement import groups_of
 from transforms.crowd import spans
 from transforms.frames import Schema, concat
 from transforms.publishing.summaries import ratio, shares
@@ -140,7 +141,8 @@ def summarise(statistics: pl.DataFrame) -> Tables:
     Returns:
         ``version`` (one row: totals, means, shares), ``splits``, ``tasks``, ``channels``,
         ``sources``, ``severities``, ``aspects``, ``kinds``, ``placements``, ``filters``,
-        ``verdicts`` and ``agreement``. A mean or a share of nothing is None.
+        ``verdicts``, ``agreement`` (of annotators) and ``agreement_of_groups`` (all people who
+        annotated a source and stratum are one group). A mean or a share of nothing is None.
     """
     statistics = merge_statistics([statistics])
     rows = _of(statistics, "rows")
@@ -148,6 +150,8 @@ def summarise(statistics: pl.DataFrame) -> Tables:
     whole, errors = _sum(rows), _sum(severities)
     error_free = _sum(_of(statistics, "error_free"))
     placements = _of(statistics, "placements")
+    tallies = _tallies(statistics)
+    groups = groups_of(pl.concat([tallies.counts["first"], tallies.counts["second"]]).unique())
     by_channel = {row["value"]: row["n"] for row in shares(rows, schema.CHANNELS, "other")}
     version = {
         "rows": whole,
@@ -192,7 +196,8 @@ def summarise(statistics: pl.DataFrame) -> Tables:
                 _of(statistics, "verdicts").filter(pl.col("value") == check), (), "other"
             )
         ],
-        "agreement": spans.agreement(_tallies(statistics)).to_dicts(),
+        "agreement": spans.agreement(tallies).to_dicts(),
+        "agreement_of_groups": spans.agreement(spans.pool(tallies, groups)).to_dicts(),
     }
 
 

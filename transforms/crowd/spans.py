@@ -17,7 +17,7 @@ chance explains everything) is null, never 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -155,6 +155,36 @@ def sum_tallies(tallies: Iterable[Tallies]) -> Tallies:
     return Tallies(
         counts.group_by(_PAIR).agg(pl.exclude(_PAIR).sum()).select(list(COUNTS)).sort(_PAIR),
         scores.group_by(pair_of_scores).agg(pl.col("n").sum()).sort(pair_of_scores),
+    )
+
+
+def pool(tallies: Tallies, groups: Mapping[str, str]) -> Tallies:
+    """Return the sums over groups of annotators: each pair counts for the pair of their groups.
+
+    A segment that several annotators of a group judged counts once for each of them. Pairs within
+    a group become the pair of the group with itself.
+
+    Args:
+        tallies: of the annotators.
+        groups: the group of each annotator; one without stands for itself.
+    """
+    return sum_tallies([Tallies(_pooled(tallies.counts, groups), _pooled(tallies.scores, groups))])
+
+
+def _pooled(sums: pl.DataFrame, groups: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows under the names of groups, sides exchanged where the names' order asks it."""
+    named = sums.with_columns(
+        pl.col(_PAIR).replace(list(groups), list(groups.values()))
+    )
+    exchanged = {
+        name: name.replace("first", "second")
+        if "first" in name
+        else name.replace("second", "first")
+        for name in named.columns
+    }
+    swap = pl.col("first") > pl.col("second")
+    return pl.concat(
+        [named.filter(~swap), named.filter(swap).rename(exchanged).select(named.columns)]
     )
 
 

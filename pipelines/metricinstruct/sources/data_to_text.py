@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from pipelines.metricinstruct.schema import CHANNELS, DATA_TO_TEXT, NO_ERROR, REAL, SYNTHETIC
+from pipelines.metricinstruct.schema import (
+    CHANNELS,
+    DATA_TO_TEXT,
+    MODEL_ANNOTATOR,
+    NO_ERROR,
+    REAL,
+    SYNTHETIC,
+)
 from pipelines.metricinstruct.sources.linearise import (
     as_cell,
     highlighted_cells,
@@ -17,9 +24,11 @@ from pipelines.metricinstruct.sources.linearise import (
     triples,
     tuples,
 )
+from pipelines.metricinstruct.sources.numbered_inputs import INPUT
 from pipelines.metricinstruct.sources.source import (
     Example,
     HumanError,
+    InputPlace,
     Rejected,
     Row,
     Source,
@@ -128,24 +137,24 @@ def _totto(row: Row) -> Iterator[Example]:
 
 
 def _quintd(rows: Iterator[Row]) -> Iterator[Yielded]:
-    """Read annotated outputs; one whose input was not joined to it, as ``input``, is rejected."""
+    """Read annotated outputs; one whose input was not joined to it is rejected."""
     for row in rows:
         try:
             example = _quintd_output(row)
         except Unusable as fault:
             yield row, Rejected(fault.rule, fault.field, fault.value)
             continue
-        yield row, example if "input" in row else Rejected("no_input", "input", None, example)
+        yield row, example if INPUT in row else Rejected("no_input", INPUT, example.item, example)
 
 
 def _quintd_output(row: Row) -> Example:
     dataset, number = row.text("dataset"), row.identifier("table_idx")
-    data = row.fields.get("input")
+    data = row.fields.get(INPUT)
     output, shift = row.text("output"), row.blanks_before("output")
     human = as_object(row.fields.get("human"), "human")
     annotators = {
         as_text(human.get("annotator"), "annotator"): as_list(human.get("spans"), "human"),
-        "gpt-4": row.values("gpt4"),
+        f"{MODEL_ANNOTATOR}gpt-4": row.values("gpt4"),
     }
     errors: list[HumanError] = []
     for annotator, spans in annotators.items():
@@ -227,8 +236,10 @@ SOURCES = (
         (REAL,),
         "Generate a description for the following data.",
         "MIT; the inputs are of the named web sites",
-        "JSON lines of dataset, model, table_idx, output, human, gpt4",
+        "JSON lines of dataset, model, table_idx, output, human, gpt4; inputs beside it",
         _quintd,
         (("dataset", "model", "table_idx", "output", "human", "gpt4"),),
+        choice="all",
+        input_place=InputPlace("dataset", "table_idx"),
     ),
 )

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipelines.metricinstruct.schema import (
-    SYNTHETIC,
-)
+from pipelines.metricinstruct.schema import SYNTHETIC
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
+from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
 from pipelines.metricinstruct.sources.rows import FAULT, rows_of
 from pipelines.metricinstruct.sources.source import (
@@ -36,12 +35,14 @@ class SourceFile:
         channel: real or synthetic.
         path: the file, or ``hub:owner/name:configuration:split``.
         outputs: files with outputs for its inputs (real channel), where it has none itself.
+        inputs: files with the inputs of its rows, where it has none itself.
     """
 
     source: str
     channel: str
     path: str
     outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
 
 def read_source_file(
@@ -54,12 +55,15 @@ def read_source_file(
     counted apart: it is the sum of ``input_rows`` over examples and rejected.
 
     Raises:
-        InputError: the file, or one of its outputs, can't be read or has another form.
+        InputError: the file, or one with its outputs or inputs, can't be read or has another form.
     """
     outputs = read_outputs(file.outputs)
     chunk = Chunk(file.channel, source, split_of_file(file.path))
     rows = _Counted(rows_of(file.path, source))
-    for row, yielded in source.read(_readable(rows, chunk)):
+    readable = _readable(rows, chunk)
+    if source.input_place:
+        readable = NumberedInputs(file.inputs).joined(readable, source.input_place)
+    for row, yielded in source.read(readable):
         if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and yielded.example:
             yielded = yielded.example  # where the input is what is wanted, its outputs don't matter
         if isinstance(yielded, Rejected):

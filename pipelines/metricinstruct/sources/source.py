@@ -203,6 +203,19 @@ def plain_fields(input_context: str, reference: str, item: str | None = None) ->
 
 
 @dataclass(frozen=True)
+class InputPlace:
+    """The fields that say where a row's input stands, where inputs have files of their own.
+
+    Attributes:
+        file: the field with the name of its file or folder.
+        number: the field with its place there, from 0.
+    """
+
+    file: str
+    number: str
+
+
+@dataclass(frozen=True)
 class Source:
     """One dataset and the form of its files.
 
@@ -219,6 +232,7 @@ class Source:
         unfold: from the value of a JSON file that is no array to its rows; for JSON lines, from one
             line's value, where a line is not a row by itself.
         choice: how outputs are chosen where an input has several (see ``choice.CHOICES``).
+        input_place: where a row's input stands, for sources whose inputs have files of their own.
     """
 
     name: str
@@ -232,6 +246,7 @@ class Source:
     columns: tuple[str, ...] | None = None
     unfold: Callable[[Any], Iterator[Mapping[str, Any]]] | None = None
     choice: str = "thirds"
+    input_place: InputPlace | None = None
 
 
 def source_key(task: str, instruction: str, input_context: str) -> str:

@@ -43,6 +43,10 @@ OUTPUTS = (
     ("fetaqa", "fetaqa/t5-large-test-predictions.txt"),
     ("oasst1", "oasst_en_100/pythia-1b_sampling.json"),
 )
+INPUTS = (
+    ("quintd", "quintd_spans/input_gsmarena_test.json.gz"),
+    ("quintd", "quintd_spans/input_ice_hockey_test.json.gz"),
+)
 #: Rows of a source and language pair that go on to the model: the files are read whole, and the
 #: outputs of all their inputs are ranked, but answering takes a fake endpoint some time as well.
 SAMPLE = 60
@@ -59,7 +63,8 @@ def runs(
     with FakeEndpoint(judge) as endpoint:
         arguments = [
             *("--sources", *named(REAL), "--synthetic", *named(SYNTHETIC)),
-            *("--outputs", *named(OUTPUTS), "--output", str(output), "--partitions", "2"),
+            *("--outputs", *named(OUTPUTS), "--inputs", *named(INPUTS)),
+            *("--output", str(output), "--partitions", "2"),
             *("--model", "fake", "--base-url", endpoint.base_url),
             *("--analysis", "one_step", "--sample", str(SAMPLE)),
         ]
@@ -79,7 +84,6 @@ def test_the_ledger_closes_over_every_row_of_every_file(runs: list[PublishResult
     stages = ledger["stages"]
     assert stages["input_rows"]["in"] == sum(rows for _, _, rows in (*REAL, *SYNTHETIC))
     reasons = stages["input_rows"]["reasons"]["rejected"]
-    assert reasons["no_input"] == 800
     assert reasons["none_of_the_above"] == 259
     assert stages["human_annotations"]["in"] > 20_000
     assert stages["human_annotations"]["out"]["published"] > 100
@@ -94,7 +98,7 @@ def test_running_again_makes_no_version(runs: list[PublishResult]) -> None:
 def test_rows_of_every_source_are_published_with_their_places(runs: list[PublishResult]) -> None:
     structured = pl.read_parquet(Path(runs[0].path) / "structured" / "*.parquet")
     published = {*structured.select("source", "channel").unique().iter_rows()}
-    assert published == {(source, "real") for source, *_ in REAL if source != "quintd"} | {
+    assert published == {(source, "real") for source, *_ in REAL} | {
         (source, "synthetic") for source, *_ in SYNTHETIC
     }
     sizes = structured.group_by("source", "channel", "stratum").len()["len"]
@@ -115,3 +119,25 @@ def test_agreement_is_measured_with_every_rater_of_the_translations(
     statistics = json.loads((Path(runs[0].path) / "statistics.json").read_text())
     raters = {row["second"] for row in statistics["agreement"] if row["first"] == "fake"}
     assert {f"wmt_mqm en-de: rater{n}" for n in (1, 2, 3, 4)} <= raters
+
+
+def test_a_model_that_annotated_is_compared_with_the_people_who_did(
+    runs: list[PublishResult],
+) -> None:
+    tables = json.loads((Path(runs[0].path) / "statistics.json").read_text())
+    groups = {(row["first"], row["second"]): row for row in tables["agreement_of_groups"]}
+    for dataset in ("gsmarena", "ice_hockey"):
+        names = (f"quintd {dataset}: model gpt-4", f"quintd {dataset}: people")
+        ours = [groups[("fake", name)] for name in names]
+        assert ours[0]["segments"] == ours[1]["segments"] == groups[names]["segments"] > 20
+        assert 0.2 < groups[names]["character_f1"] < 0.6
+    raters = groups[("wmt_mqm en-de: people", "wmt_mqm en-de: people")]
+    pairs = [
+        row
+        for row in tables["agreement"]
+        if row["first"].startswith("wmt_mqm en-de: ") and row["second"].startswith("wmt_mqm en-de")
+    ]
+    assert raters["segments"] == sum(row["segments"] for row in pairs) > 20
+    card = (Path(runs[0].path) / "README.md").read_text()
+    assert "| wmt_mqm en-de: people | wmt_mqm en-de: people |" in card
+    assert "| fake | quintd gsmarena: people |" in card

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,6 +13,7 @@ from transforms.crowd.spans import (
     SPANS,
     Tallies,
     agreement,
+    pool,
     sum_tallies,
     tally,
 )
@@ -199,41 +196,31 @@ def test_an_annotator_agrees_with_a_copy_of_itself(segments: list[Any]) -> None:
         assert all(figure is None or figure == pytest.approx(1) for figure in figures)
 
 
-_GPT4_TYPES = {0: "incorrect", 1: "not_checkable", 2: "misleading", 3: "other"}
+def test_groups_are_the_sums_over_their_annotators() -> None:
+    judgements = _judgements(
+        ("s0", "z1", -1.0),
+        ("s0", "m", -2.0),
+        ("s1", "a2", -3.0),
+        ("s1", "m", -5.0),
+        ("s0", "a2", -4.0),
+    )
+    spans = _spans(
+        ("s0", "z1", 0, 4, "Major"), ("s0", "m", 2, 6, "Minor"), ("s1", "a2", 0, 2, None)
+    )
+    people = pool(tally(judgements, spans, SEVERITIES), {"z1": "people", "a2": "people"})
+    assert people.counts.select("first", "second", "segments").rows() == [
+        ("m", "people", 3),
+        ("people", "people", 1),
+    ]
+    # Whoever stands first by name, a side's figures stay its own.
+    (row,) = people.counts.filter(pl.col("first") == "m").rows(named=True)
+    assert (row["characters_first"], row["characters_second"], row["characters_both"]) == (8, 6, 2)
+    assert (row["errors_first"], row["errors_second"], row["errors_both"]) == (2, 2, 1)
+    scores = people.scores.filter(pl.col("first") == "m").select("score_first", "score_second", "n")
+    assert sorted(scores.rows()) == [(-5.0, -3.0, 1), (-2.0, -4.0, 1), (-2.0, -1.0, 1)]
 
 
-def test_gpt4_against_humans_on_quintd(shared_data: Callable[[str], Path]) -> None:
-    path = shared_data("quintd_spans/quintd_human_vs_gpt4.jsonl.gz")
-    judged, spans = [], []
-    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
-        row = json.loads(line)
-        segment = f"{row['dataset']}/{row['model']}/{row['table_idx']}"
-        for name, marks in (("gpt-4", row["gpt4"]), ("human", row["human"]["spans"])):
-            judged.append((segment, name, -float(len(marks))))
-            spans.extend(
-                (
-                    segment,
-                    name,
-                    mark["start"],
-                    mark["start"] + len(mark["text"]),
-                    _GPT4_TYPES.get(mark["type"], mark["type"]),
-                )
-                for mark in marks
-            )
-    tallies = tally(_judgements(*judged), _spans(*spans), tuple(_GPT4_TYPES.values()))
-    figures = agreement(tallies).row(0, named=True)
-    # One human an output; a little below the 0.42 reported for GPT-4 on data-to-text elsewhere.
-    assert {
-        name: value if isinstance(value, str) else round(value, 3)
-        for name, value in figures.items()
-    } == {
-        "first": "gpt-4",
-        "second": "human",
-        "segments": 800,
-        "character_f1": 0.37,
-        "character_f1_severity": 0.327,
-        "spearman": 0.192,
-        "kendall": 0.154,
-        "any_error": 0.705,
-        "any_error_kappa": 0.028,
-    }
+def test_without_groups_nothing_changes() -> None:
+    tallies = tally(_both((-5, -1), (-5, 0)), _spans(("s0", "a", 0, 10, "Major")), SEVERITIES)
+    assert pool(tallies, {}).counts.equals(tallies.counts)
+    assert pool(tallies, {}).scores.equals(tallies.scores)

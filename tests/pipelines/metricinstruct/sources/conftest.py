@@ -34,10 +34,12 @@ def read_file() -> Callable[..., Frames]:
         channel: str = REAL,
         outputs: tuple[Path, ...] = (),
         chunk_rows: int = 4096,
+        inputs: tuple[Path, ...] = (),
     ) -> Frames:
         if isinstance(source, str):
             source = source_named(source, channel)
-        file = SourceFile(source.name, channel, str(path), tuple(str(o) for o in outputs))
+        beside = (tuple(str(one) for one in paths) for paths in (outputs, inputs))
+        file = SourceFile(source.name, channel, str(path), *beside)
         chunks = list(read_source_file(file, source, chunk_rows))
         frames = {
             name: concat((frame for label, frame in chunks if label == name), schema)

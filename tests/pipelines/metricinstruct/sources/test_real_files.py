@@ -9,7 +9,9 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from pipelines.metricinstruct.schema import REAL, SYNTHETIC
+from pipelines.metricinstruct.human_agreement import groups_of, human_annotations
+from pipelines.metricinstruct.schema import NO_ERROR, REAL, SEVERITIES, SYNTHETIC
+from transforms.crowd.spans import agreement, pool, tally
 
 FETAQA = "fetaqa/fetaQA-v1_test.jsonl.gz"
 FILES = [
@@ -113,11 +115,24 @@ def test_human_spans_of_the_feedback_are_where_the_file_has_them(shared_data, re
     assert frames["human_errors"].height == errors.height + without
 
 
-def test_spans_of_quintd_have_both_annotators(shared_data, read_file):
-    frames = read_file("quintd", shared_data("quintd_spans/quintd_human_vs_gpt4.jsonl.gz"))
-    errors = frames["human_errors"]
-    assert errors.filter(pl.col("annotator") != "gpt-4")["side"].drop_nulls().len() == 1541
-    outputs = dict(frames["rejected"].select(pl.concat_str("item", "system"), "text").iter_rows())
+def test_outputs_of_quintd_have_their_inputs_and_both_annotators(shared_data, read_file):
+    inputs = tuple(
+        shared_data(f"quintd_spans/input_{name}_test.json.gz")
+        for name in ("gsmarena", "ice_hockey")
+    )
+    path = shared_data("quintd_spans/quintd_human_vs_gpt4.jsonl.gz")
+    frames = read_file("quintd", path, inputs=inputs)
+    examples, errors = frames["examples"], frames["human_errors"]
+    assert (examples.height, frames["rejected"].height) == (800, 0)
+    assert (
+        examples.group_by("key").agg(pl.col("system").n_unique())["system"].to_list() == [4] * 200
+    )
+    phone = examples.filter(pl.col("item") == "gsmarena/0")
+    assert all("iQOO 12 Pro" in text for text in phone["input_context"])
+    assert any("iQOO 12 Pro" in text for text in phone["hypothesis"])
+    is_model = pl.col("annotator") == "model gpt-4"
+    assert errors.filter(~is_model)["side"].drop_nulls().len() == 1541
+    outputs = dict(examples.select(pl.concat_str("item", "system"), "hypothesis").iter_rows())
     placed = errors.filter(pl.col("side") == "output").select(
         pl.concat_str("item", "system"), "start", "end", "text"
     )
@@ -126,6 +141,24 @@ def test_spans_of_quintd_have_both_annotators(shared_data, read_file):
     )
     annotated = errors.group_by("item", "system").agg(pl.col("annotator").n_unique())
     assert annotated["annotator"].to_list() == [2] * 800
+
+
+def test_gpt4_as_an_annotator_of_quintd(shared_data, read_file):
+    path = shared_data("quintd_spans/quintd_human_vs_gpt4.jsonl.gz")
+    human = read_file("quintd", path)["human_errors"].with_columns(
+        pl.format("{}: {}", "source", "annotator").alias("annotator")
+    )
+    tallies = tally(*human_annotations(human, NO_ERROR), SEVERITIES)
+    people = pool(tallies, groups_of(human["annotator"].unique()))
+    (row,) = agreement(people).rows(named=True)
+    # One person an output; a little below the 0.42 reported for GPT-4 on data-to-text elsewhere.
+    assert (row["first"], row["second"]) == ("quintd: model gpt-4", "quintd: people")
+    assert row["segments"] == 800
+    assert row["character_f1"] == pytest.approx(0.370, abs=0.001)
+    assert row["spearman"] == pytest.approx(0.192, abs=0.001)
+    assert row["kendall"] == pytest.approx(0.154, abs=0.001)
+    assert row["any_error"] == pytest.approx(0.705, abs=0.001)
+    assert row["any_error_kappa"] == pytest.approx(0.028, abs=0.001)
 
 
 def test_linearised_inputs_have_the_form_of_the_facts(shared_data, read_file):
