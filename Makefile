@@ -34,6 +34,7 @@ $(INSTALLED): setup.py
 
 # ProsocialDialog: people's work (the bundled crowd files) on ten dialogues, a model's on two more.
 # MetricInstruct: the model's analyses of eight outputs and references.
+# Both are then checked: hashes, suites, and that datasets loads every configuration.
 demo: install
 	$(BIN)/remint prosocial \
 		--seeds socialchemistry=$(SEEDS)/social-chem-101.sample.tsv \
@@ -47,6 +48,7 @@ demo: install
 			mixinstruct=$(SOURCES)/mixinstruct_sample_prepared.jsonl \
 		--synthetic dart=$(SOURCES)/dart-sample.json dolly=$(SOURCES)/dolly-sample.jsonl \
 		--limit 8 --partitions 2 --output $(OUTPUT)
+	$(BIN)/remint validate $(OUTPUT)/*/v*
 
 test: install
 	@$(BIN)/python -m pytest

@@ -25,7 +25,7 @@ commands:
   prosocial       from seed texts to a published ProsocialDialog version
   metricinstruct  from system outputs and references to a published MetricInstruct version
   versions        list the versions below an output directory
-  validate        check a published version: its files, their hashes, its expectation suites
+  validate        check published versions: files, hashes, expectation suites, loading
 
 remint COMMAND --help tells a command's options.
 """

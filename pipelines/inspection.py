@@ -32,17 +32,23 @@ def versions(arguments: Sequence[str]) -> int:
 
 
 def validate(arguments: Sequence[str]) -> int:
-    """Check a published version: its files, their hashes, its expectation suites."""
+    """Check published versions: their files and hashes, expectation suites, loading."""
     parser = OptionParser(
         prog="remint validate",
-        description="Compare a version with its manifest and run its expectation suites again.",
+        description="Compare versions with their manifests, run their expectation suites again, "
+        "and load every configuration as datasets does.",
     )
-    parser.add_argument("version", help="the version's directory, such as out/prosocial/v0001")
-    report = validate_version(parser.parse_args(arguments).version, PUBLICATIONS)
-    for failure in report.failures:
-        print(f"failed: {failure}")
-    for warning in report.warnings:
-        print(f"warning: {warning}")
-    verdict = "sound" if report.success else f"{len(report.failures)} faults"
-    print(f"{report.path}: {report.files} files, {report.suites} verdicts: {verdict}")
-    return 0 if report.success else 1
+    parser.add_argument(
+        "version", nargs="+", help="a version's directory, such as out/prosocial/v0001"
+    )
+    reports = [
+        validate_version(path, PUBLICATIONS) for path in parser.parse_args(arguments).version
+    ]
+    for report in reports:
+        for failure in report.failures:
+            print(f"failed: {failure}")
+        for warning in report.warnings:
+            print(f"warning: {warning}")
+        verdict = "sound" if report.success else f"{len(report.failures)} faults"
+        print(f"{report.path}: {report.files} files, {report.suites} verdicts: {verdict}")
+    return 0 if all(report.success for report in reports) else 1

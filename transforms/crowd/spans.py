@@ -173,9 +173,7 @@ def pool(tallies: Tallies, groups: Mapping[str, str]) -> Tallies:
 
 def _pooled(sums: pl.DataFrame, groups: Mapping[str, str]) -> pl.DataFrame:
     """Return the rows under the names of groups, sides exchanged where the names' order asks it."""
-    named = sums.with_columns(
-        pl.col(_PAIR).replace(list(groups), list(groups.values()))
-    )
+    named = sums.with_columns(pl.col(_PAIR).replace(list(groups), list(groups.values())))
     exchanged = {
         name: name.replace("first", "second")
         if "first" in name

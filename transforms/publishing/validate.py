@@ -1,4 +1,7 @@
-"""Validating a published version again: are its files those of the manifest, do the suites pass?"""
+"""Validating a published version again.
+
+Are its files those of the manifest, do the suites pass, does ``datasets`` load it?
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import polars as pl
 from expectations.runner import SuiteRunner, Verdict
 from transforms.errors import OutputError
 from transforms.publishing import storage
+from transforms.publishing.loading import loading_failures
 from transforms.publishing.manifest import MANIFEST_NAME, Manifest, read_manifest
 from transforms.publishing.publication import Publication
 from transforms.publishing.publish import LEDGER_NAME, STATISTICS_NAME
@@ -51,6 +55,8 @@ def validate_version(
 ) -> ValidationReport:
     """Compare the version at ``version_path`` with its manifest and run its suites again.
 
+    The configurations of a local version whose files are sound are loaded by ``datasets`` as well.
+
     Args:
         version_path: the version's directory, on any Beam filesystem.
         publications: the datasets that can be validated, by name.
@@ -88,6 +94,8 @@ def validate_version(
     if {LEDGER_NAME, STATISTICS_NAME} <= sound:
         verdicts += _judge_tables(runner, version_path, publication, manifest)
     failures += [line for verdict in verdicts for line in failure_lines(verdict)]
+    if storage.is_local(version_path) and sound == set(expected):
+        failures += loading_failures(version_path, manifest)
     return ValidationReport(
         path=version_path,
         files=len(expected),
