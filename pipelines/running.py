@@ -22,8 +22,14 @@ from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
 from transforms.publishing import storage
-from transforms.publishing.publication import Run
-from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
+from transforms.publishing.publication import Run, Tables
+from transforms.publishing.publish import (
+    LEDGER_NAME,
+    STATISTICS_NAME,
+    PublishResult,
+    Status,
+    read_result,
+)
 from transforms.publishing.versions import Version
 from transforms.reading.files import fingerprint
 
@@ -155,12 +161,20 @@ def _told_by_worker(error: RuntimeError) -> Exception:
     return error
 
 
-def report(result: PublishResult) -> str:
-    """Return what a run tells at its end: the funnel, how publishing ended, and its warnings."""
+def report(result: PublishResult, describe: Callable[[Tables], list[str]] | None = None) -> str:
+    """Return what a run tells at its end: the funnel, how publishing ended, and its warnings.
+
+    Args:
+        result: of the run.
+        describe: from the version's statistics to lines of the dataset's own.
+    """
     lines = []
     ledger = storage.join(result.path, LEDGER_NAME)
     if storage.exists(ledger):
         lines.append(render_funnel(storage.read_json(ledger)))
+    statistics = storage.join(result.path, STATISTICS_NAME)
+    if describe and storage.exists(statistics):
+        lines += describe(storage.read_json(statistics))
     lines += [f"warning: {warning}" for warning in result.warnings]
     lines.append(result.message)
     return "\n".join(lines)

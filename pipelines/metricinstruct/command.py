@@ -30,7 +30,7 @@ from pipelines.metricinstruct.options import (
     metricinstruct_parser,
 )
 from pipelines.metricinstruct.pipeline import Plan, build
-from pipelines.metricinstruct.publication import DATASET
+from pipelines.metricinstruct.publication import DATASET, answer_lines
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
@@ -59,7 +59,7 @@ logger = logging.getLogger("remint.metricinstruct")
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return the process's exit code."""
     result = mint(parse(metricinstruct_parser(), MetricInstructOptions, arguments))
-    print(report(result))
+    print(report(result, answer_lines))
     return exit_code(result)
 
 

@@ -25,6 +25,7 @@ from pipelines.metricinstruct.profiles import count_profiles, sum_profiles
 from pipelines.metricinstruct.publication import PUBLICATION
 from pipelines.metricinstruct.selection import SelectionSettings, candidates, selection
 from pipelines.metricinstruct.stages import (
+    SUMS,
     AnalyseExamples,
     choose_examples,
     filter_analyses,
@@ -169,14 +170,10 @@ class PublishableRows:
         rows = released(named(frames, "rows"))
         names = ("verdicts", "removed", "human_errors", "rejected", "dead", "waiting")
         own = {name: named(frames, name) for name in names}
-        funnel = named(frames, "funnel")
-        statistics = partition_statistics(
-            rows,
-            own["verdicts"],
-            funnel,
-            named(frames, "pair_counts"),
-            named(frames, "pair_scores"),
-        )
+        sums = {name: named(frames, name) for name in SUMS}
         return Publishable(
-            configurations(rows, own, self.authorship), named(frames, "counts"), statistics, funnel
+            configurations(rows, own, self.authorship),
+            named(frames, "counts"),
+            partition_statistics(rows, own["verdicts"], sums),
+            sums["funnel"],
         )

@@ -119,6 +119,7 @@ def describe(tables: Tables, run: Run) -> str:
                     if row["task"] in {one["task"] for one in present}
                 ],
             ),
+            _answers(tables["answers"]),
             _filters(tables["filters"]),
             _agreement(tables, run.models),
             "`ledger.json` accounts for every input row, `statistics.json` has all counts, "
@@ -155,6 +156,33 @@ def _making(tables: Tables, run: Run) -> str:
         "from and which requests made it.\n"
     )
     return "\n".join(lines)
+
+
+def answer_lines(tables: Tables) -> list[str]:
+    """Return what a run tells of its model's answers, a line for each channel."""
+    return [
+        f"answers, {row['channel']}: {row['answers']:,}; {_percent(row['parsed_share'])} parse, "
+        f"{_percent(row['verbatim_share'])} of {row['errors']:,} locations verbatim, "
+        f"{_percent(row['passed_share'])} pass the filters"
+        for row in tables["answers"]
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{share:.1%}"
+
+
+def _answers(rows: Iterable[Mapping[str, Any]]) -> str:
+    names = ("answers", "parsed_share", "errors", "verbatim_share", "passed_share")
+    table = markdown_table(
+        ("channel", "answers", "that parse", "errors", "locations verbatim", "answers that pass"),
+        [(row["channel"], *(row[name] for name in names)) for row in rows],
+    )
+    return (
+        "## How the model answered\n\nOf all answers, not of the published rows alone: shares of "
+        "answers that parse and that no filter rejects, and of errors whose location stands in the "
+        f"output just as it was quoted.\n\n{table}"
+    )
 
 
 def _filters(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -4,8 +4,9 @@ Names of frames on the way: ``examples`` and ``human_errors`` as read; ``chosen`
 of each input were chosen; ``analyses`` and ``verdicts``, once the model has answered; ``rows``, the
 analyses that are published, with their examples' columns; and throughout ``rejected``, ``dead``,
 ``waiting`` (what ended on the way) and ``counts`` (for the ledger). ``funnel`` is what the filters
-saw, ``pair_counts`` and ``pair_scores`` are the sums that the agreement with human annotators is
-made of, ``removed`` the errors that made an analysis too long.
+saw, ``answers`` how well the model answered, ``pair_counts`` and ``pair_scores`` are the sums that
+the agreement with human annotators is made of, ``removed`` the errors that made an analysis too
+long.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.analysis_filters import analysis_filters, rejects
 from pipelines.metricinstruct.analysis_length import shorten
 from pipelines.metricinstruct.analysis_tables import tables
+from pipelines.metricinstruct.answer_shares import ANSWERS, count_answers
 from pipelines.metricinstruct.balance import near_duplicate_rows, surplus_rows
 from pipelines.metricinstruct.choice import ChoiceSettings, choose
 from pipelines.metricinstruct.drafting import (
@@ -58,9 +60,12 @@ SCHEMAS: Mapping[str, Schema] = {
     "waiting": polars_schema(schema.WAITING),
     "counts": COUNTS,
     "funnel": FUNNEL,
+    "answers": ANSWERS,
     "pair_counts": spans.COUNTS,
     "pair_scores": spans.SCORES,
 }
+#: Frames of sums that go from the filters to the statistics.
+SUMS = ("funnel", "answers", "pair_counts", "pair_scores")
 _FRAMES = NamedFrames(SCHEMAS)
 named = _FRAMES.named
 _together = _FRAMES.together
@@ -220,6 +225,13 @@ def filter_analyses(
             count_out("errors", "removed", pl.lit("analysis_length"), removed, pl.len()),
         ),
         "funnel": funnel(filters, verdicts),
+        "answers": count_answers(
+            named(frames, "analyses"),
+            passed.kept,
+            named(frames, "rejected"),
+            named(frames, "dead"),
+            settings.format,
+        ),
         "pair_counts": pairs.counts,
         "pair_scores": pairs.scores,
     }
@@ -256,7 +268,7 @@ def finish_partition(frames: Frames, kept_fraction: float) -> Frames:
                 )
             ),
         ),
-        **{name: named(frames, name) for name in ("funnel", "pair_counts", "pair_scores")},
+        **{name: named(frames, name) for name in SUMS},
     }
 
 

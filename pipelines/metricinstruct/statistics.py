@@ -7,12 +7,13 @@ the version's suites look at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
 
 from pipelines.metricinstruct import schema
+from pipelines.metricinstruct.answer_shares import ANSWERS, IS_VERBATIM
 from pipelines.metricinstruct.errors.record import PLACEMENTS
 from pipelines.metricinstruct.examples import KINDS
 from pipelines.metricinstruct.human_agreement import groups_of
@@ -32,29 +33,23 @@ STATISTICS: Schema = {
     "amount": pl.Float64,  # a sum of points or lengths
 }
 _GROUP = ("statistic", "split", "value", "other", "x", "y")
+_OF_ANSWERS = tuple(name for name in ANSWERS if name != "channel")
 _PAIR_COUNTS = tuple(name for name in spans.COUNTS if name not in ("first", "second"))
-
-#: A location that stands in the output just as the model quoted it.
-_IS_VERBATIM = pl.col("start").is_not_null() & pl.col("quoted").is_null()
 
 Tables = dict[str, list[dict[str, Any]]]
 
 
 def partition_statistics(
-    rows: pl.DataFrame,
-    verdicts: pl.DataFrame,
-    funnel: pl.DataFrame,
-    pair_counts: pl.DataFrame,
-    pair_scores: pl.DataFrame,
+    rows: pl.DataFrame, verdicts: pl.DataFrame, sums: Mapping[str, pl.DataFrame]
 ) -> pl.DataFrame:
     """Return the statistics of one partition.
 
     Args:
         rows: as ``configurations.released`` returns them.
         verdicts: of the verification, for these rows.
-        funnel: what the filters saw of all analyses.
-        pair_counts: sums over pairs of annotators, ``transforms.crowd.spans.COUNTS``.
-        pair_scores: pairs of their scores, ``transforms.crowd.spans.SCORES``.
+        sums: ``funnel``, what the filters saw of all analyses; ``answers``, schema ``ANSWERS``;
+            ``pair_counts`` and ``pair_scores``, ``COUNTS`` and ``SCORES`` of
+            ``transforms.crowd.spans``.
     """
     errors = (
         rows.select("split", "task", "errors")
@@ -74,10 +69,14 @@ def partition_statistics(
         _counted("severities", errors, "severity", "task"),
         _counted("aspects", errors, "task", "aspect"),
         _counted("placements", errors, "placement"),
-        _counted("verbatim", errors.filter(_IS_VERBATIM)),
+        _counted("verbatim", errors.filter(IS_VERBATIM)),
         _counted("verdicts", verdicts, "check", "outcome"),
-        *_of_filters(funnel),
-        *_of_pairs(pair_counts, pair_scores),
+        *_of_filters(sums["funnel"]),
+        *(
+            _frame(f"answers {name}", sums["answers"].select(value="channel", n=name))
+            for name in _OF_ANSWERS
+        ),
+        *_of_pairs(sums["pair_counts"], sums["pair_scores"]),
     ]
     return merge_statistics(frames)
 
@@ -140,9 +139,10 @@ def summarise(statistics: pl.DataFrame) -> Tables:
 
     Returns:
         ``version`` (one row: totals, means, shares), ``splits``, ``tasks``, ``channels``,
-        ``sources``, ``severities``, ``aspects``, ``kinds``, ``placements``, ``filters``,
-        ``verdicts``, ``agreement`` (of annotators) and ``agreement_of_groups`` (all people who
-        annotated a source and stratum are one group). A mean or a share of nothing is None.
+        ``sources``, ``severities``, ``aspects``, ``kinds``, ``choices``, ``placements``,
+        ``answers`` (how well the model answered, for each channel), ``filters``, ``verdicts``,
+        ``agreement`` (of annotators) and ``agreement_of_groups`` (all people who annotated a source
+        and stratum are one group). A mean or a share of nothing is None.
     """
     statistics = merge_statistics([statistics])
     rows = _of(statistics, "rows")
@@ -188,6 +188,7 @@ def summarise(statistics: pl.DataFrame) -> Tables:
         "kinds": shares(_of(statistics, "kinds"), KINDS),
         "choices": shares(_of(statistics, "choices"), ()),
         "placements": shares(placements, PLACEMENTS),
+        "answers": _answers(statistics),
         "filters": _filters(statistics),
         "verdicts": [
             {"check": check, **row}
@@ -221,6 +222,24 @@ def _task(statistics: pl.DataFrame, task: str, whole: int) -> dict[str, Any]:
         "errors_per_row": ratio(errors, n),
         "major_share": ratio(_sum(severities.filter(pl.col("value") == schema.MAJOR)), errors),
     }
+
+
+def _answers(statistics: pl.DataFrame) -> list[dict[str, Any]]:
+    numbers = {
+        name: dict(_of(statistics, f"answers {name}").select("value", "n").iter_rows())
+        for name in _OF_ANSWERS
+    }
+    return [
+        {
+            "channel": channel,
+            **{name: numbers[name][channel] for name in _OF_ANSWERS},
+            "parsed_share": ratio(numbers["parsed"][channel], numbers["answers"][channel]),
+            "verbatim_share": ratio(numbers["verbatim"][channel], numbers["errors"][channel]),
+            "passed_share": ratio(numbers["passed"][channel], numbers["answers"][channel]),
+        }
+        for channel in schema.CHANNELS
+        if channel in numbers["answers"]
+    ]
 
 
 def _filters(statistics: pl.DataFrame) -> list[dict[str, Any]]:

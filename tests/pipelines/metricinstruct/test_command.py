@@ -174,6 +174,26 @@ def test_agreement_with_human_annotators_stands_in_statistics_and_card(
         assert row["hypo_output"][row["start"] : row["end"]] == row["text"]
 
 
+def test_a_run_tells_how_its_model_answered(
+    endpoint: FakeEndpoint,
+    published: tuple[Path, PublishResult],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output, result = published
+    tables = statistics_of(result)
+    assert [row["channel"] for row in tables["answers"]] == ["real", "synthetic"]
+    for row in tables["answers"]:
+        assert row["parsed_share"] == row["parsed"] / row["answers"] > 0.9
+        assert row["verbatim_share"] == row["verbatim"] / row["errors"] > 0.9
+        assert 0.5 < row["passed_share"] == row["passed"] / row["answers"] <= 1
+    assert main(["metricinstruct", *arguments(endpoint, output)]) == 0
+    real = tables["answers"][0]
+    line = f"answers, real: {real['answers']}; {real['parsed_share']:.1%} parse, "
+    assert line in capsys.readouterr().out
+    card = (Path(result.path) / "README.md").read_text()
+    assert f"| real | {real['answers']} | {real['parsed_share']:.3f} | {real['errors']} |" in card
+
+
 def test_running_again_makes_no_call_and_no_version(
     endpoint: FakeEndpoint, published: tuple[Path, PublishResult]
 ) -> None:

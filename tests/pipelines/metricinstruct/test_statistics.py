@@ -7,6 +7,7 @@ from polars.testing import assert_frame_equal
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.configurations import released
 from pipelines.metricinstruct.publication import PUBLICATION
+from pipelines.metricinstruct.stages import SUMS
 from pipelines.metricinstruct.statistics import (
     STATISTICS,
     merge_statistics,
@@ -21,10 +22,9 @@ RUN = Run("run", "2026-01-01T00:00:00+00:00", "0.1.0", 2, models=("judge",))
 
 
 def statistics_of(finished: Frames, rows: pl.DataFrame, with_sums: bool = True) -> pl.DataFrame:
-    names = ("funnel", "pair_counts", "pair_scores")
-    sums = [finished[name] if with_sums else finished[name].clear() for name in names]
+    sums = {name: finished[name] if with_sums else finished[name].clear() for name in SUMS}
     verdicts = finished["verdicts"].join(rows, on="id", how="semi")
-    return partition_statistics(rows, verdicts, *sums)
+    return partition_statistics(rows, verdicts, sums)
 
 
 @pytest.fixture(scope="module")

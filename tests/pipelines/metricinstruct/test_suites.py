@@ -12,6 +12,7 @@ from expectations.runner import SuiteRunner, load_suite
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.configurations import Authorship, configurations, released
 from pipelines.metricinstruct.publication import PUBLICATION
+from pipelines.metricinstruct.stages import SUMS
 from pipelines.metricinstruct.statistics import partition_statistics
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from tests.faults import COMMON, Fault, TablesFault, every, failed, first, rows, table, where
@@ -403,7 +404,8 @@ def test_free_form_rows_are_asked_for_no_aspects(runner: SuiteRunner, good: Fram
 def summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
     statistics = partition_statistics(
         released(finished["rows"]),
-        *(finished[name] for name in ("verdicts", "funnel", "pair_counts", "pair_scores")),
+        finished["verdicts"],
+        {name: finished[name] for name in SUMS},
     )
     shards = [
         ShardRecord(name, split, 0, f"{name}/{split}", part.height, 1, f"{name} {split}", "")
