@@ -31,7 +31,6 @@ from transforms.publishing.publish import (
     read_result,
 )
 from transforms.publishing.versions import Version
-from transforms.reading.files import fingerprint
 
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
@@ -92,7 +91,7 @@ def chosen_settings(options: RunOptions) -> dict[str, Any]:
 def describe_run(
     options: RunOptions,
     partitions: int,
-    files: Sequence[str],
+    inputs: Sequence[Mapping[str, Any]],
     prompts: Mapping[str, Prompt],
     model: str,
 ) -> Run:
@@ -101,7 +100,7 @@ def describe_run(
     Args:
         options: the run's options.
         partitions: the dataset's number of partitions.
-        files: every input file; each is read through for its hash.
+        inputs: what identifies the content of each input, see ``files.fingerprint``.
         prompts: the prompts that may be used.
         model: the model that serves.
     """
@@ -111,7 +110,7 @@ def describe_run(
         created=now.isoformat(timespec="seconds"),
         code_version=package_version("remint"),
         partitions=partitions,
-        inputs=tuple(fingerprint(path) for path in files),
+        inputs=tuple(inputs),
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
         models=(model,),
         options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),

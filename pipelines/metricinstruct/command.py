@@ -20,7 +20,7 @@ from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.inputs import (
     SourceInput,
     excluded_keys,
-    input_paths,
+    input_fingerprints,
     source_inputs,
 )
 from pipelines.metricinstruct.lengths import EMBEDDED_LENGTHS, Lengths
@@ -100,7 +100,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             authorship=Authorship(engine.model, named, engine.extra_body),
             version=version,
             run=describe_run(
-                options, shared["partitions"], input_paths(inputs), named, engine.model
+                options, shared["partitions"], input_fingerprints(inputs), named, engine.model
             ),
         )
         return run_pipeline(partial(build, plan=plan), options.beam, version)

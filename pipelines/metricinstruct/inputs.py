@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.hub import HUB, hub_fingerprint
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import read_outputs
 from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
-from pipelines.metricinstruct.sources.rows import HUB, lines_of, rows_of
+from pipelines.metricinstruct.sources.rows import lines_of, rows_of
 from pipelines.metricinstruct.sources.source import Source
 from pipelines.options import named_value
 from transforms.errors import InputError, OptionError
 from transforms.keys import KEY_LENGTH
-from transforms.reading.files import expand
+from transforms.reading.files import expand, fingerprint
 
 #: The option that names files of each channel.
 OPTIONS = {REAL: "--sources", SYNTHETIC: "--synthetic"}
@@ -144,12 +146,15 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
     return sorted(keys)
 
 
-def input_paths(inputs: Sequence[SourceInput]) -> list[str]:
-    """Return every file behind ``inputs``, each once, sorted; datasets of the Hub are no files."""
+def input_fingerprints(inputs: Sequence[SourceInput]) -> list[dict[str, Any]]:
+    """Return what identifies the content of every file and dataset behind ``inputs``, sorted."""
     paths = {
         path for one in inputs for path in (one.file.path, *one.file.outputs, *one.file.inputs)
     }
-    return sorted(path for path in paths if not path.startswith(HUB))
+    return [
+        hub_fingerprint(path) if path.startswith(HUB) else fingerprint(path)
+        for path in sorted(paths)
+    ]
 
 
 def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:

@@ -33,7 +33,7 @@ from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
 from transforms.publishing.versions import claim_version, dataset_path, open_dataset
-from transforms.reading.files import expand
+from transforms.reading.files import expand, fingerprint
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -89,6 +89,12 @@ def mint(options: ProsocialOptions) -> PublishResult:
             drafting=DraftAndAssemble(prompts, drafting, filters),
             authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
             version=version,
-            run=describe_run(options, shared["partitions"], files, prompts, engine.model),
+            run=describe_run(
+                options,
+                shared["partitions"],
+                [fingerprint(path) for path in files],
+                prompts,
+                engine.model,
+            ),
         )
         return run_pipeline(partial(build, plan=plan), options.beam, version)

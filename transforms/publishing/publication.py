@@ -72,7 +72,7 @@ class Run:
         created: when it began, ISO 8601 with time zone.
         code_version: remint's version.
         partitions: the dataset's number of partitions.
-        inputs: one object per input file: ``path``, ``bytes``, ``sha256``.
+        inputs: one object per input file or dataset: ``path``, ``bytes``, ``sha256``.
         prompts: the hash of each prompt by its id.
         models: the models' names.
         options: the options that shape the data.

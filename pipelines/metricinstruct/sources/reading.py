@@ -33,7 +33,7 @@ class SourceFile:
     Attributes:
         source: name of its source.
         channel: real or synthetic.
-        path: the file, or ``hub:owner/name:configuration:split``.
+        path: the file, or a dataset, see ``hub``.
         outputs: files with outputs for its inputs (real channel), where it has none itself.
         inputs: files with the inputs of its rows, where it has none itself.
     """

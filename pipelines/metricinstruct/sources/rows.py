@@ -2,8 +2,8 @@
 
 Kinds go by extension, after that of a compression: ``.jsonl``, ``.json`` (an array, JSON lines, or
 an object that the source unfolds), ``.csv``, ``.tsv`` (cells without quoting: a quote is content),
-``.parquet``, ``.xml`` (which the source unfolds); ``hub:owner/name[:configuration[:split]]`` is a
-dataset of the Hub. Bytes are decoded, and quoted cells read, by ``transforms.reading``.
+``.parquet``, ``.xml`` (which the source unfolds); ``hub:...`` is a dataset of the Hub, see
+``hub``. Bytes are decoded, and quoted cells read, by ``transforms.reading``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from pipelines.metricinstruct.sources.hub import HUB, hub_rows
 from pipelines.metricinstruct.sources.source import Row, Source
 from transforms.errors import InputError
 from transforms.reading.decode import decode_rows, fault_of, printable, text_blocks
@@ -22,7 +23,6 @@ from transforms.reading.files import compression_of, open_bytes, reading
 from transforms.reading.records import LINE
 from transforms.reading.tables import header, read_table, table_format
 
-HUB = "hub:"
 _PARQUET_ROWS = 2048
 #: Field under which a row that can't be read carries the rule it breaks, the value and the text.
 FAULT = "\0fault"
@@ -103,7 +103,7 @@ def _rows(path: str, source: Source) -> Iterator[Row]:
     if kind == "parquet":
         return _parquet(path)
     if kind == "hub":
-        return _hub(path)
+        return _numbered(path, hub_rows(path))
     if kind == "xml" and source.unfold:
         return _numbered(path, source.unfold(_xml(path)))
     raise InputError(f"{path}: {source.name} has no .{kind} form; it reads {source.files}")
@@ -205,21 +205,6 @@ def _parquet(path: str) -> Iterator[Row]:
         for fields in batch.to_pylist():
             number += 1
             yield Row(fields, path, number)
-
-
-def _hub(path: str) -> Iterator[Row]:
-    import datasets
-
-    name, _, rest = path.removeprefix(HUB).partition(":")
-    configuration, _, split = rest.partition(":")
-    try:
-        rows = datasets.load_dataset(name, configuration or None, split=split or "train")
-    except Exception as error:  # the Hub's client has many ways to fail
-        raise InputError(
-            f"{path}: can't be loaded from the Hub ({type(error).__name__}: {error}); write it as "
-            "hub:owner/name:configuration:split, or download its files and name those"
-        ) from error
-    return _numbered(path, rows)
 
 
 def _xml(path: str) -> Any:

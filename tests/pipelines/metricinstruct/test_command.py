@@ -16,6 +16,7 @@ from pipelines.cli import main
 from pipelines.metricinstruct.command import draft_settings, mint
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
+from pipelines.metricinstruct.sources.hub import hub_fingerprint
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
 from pipelines.options import parse
 from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
@@ -323,6 +324,35 @@ def test_a_source_of_ones_own_and_loosened_filters(endpoint: FakeEndpoint, tmp_p
     structured = rows(result, "structured")
     assert structured.height == len(texts)
     assert set(structured["instruction"]) == {"Write a summary of the text."}
+
+
+def test_a_dataset_of_the_hub_is_a_source_and_its_content_stands_in_the_manifest(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "owner/name"
+    folder.mkdir(parents=True)
+    (folder / "test.jsonl").write_text(
+        "".join(
+            json.dumps({"text": f"Town {n} has {n} gates.", "gold": f"It has {n} gates."}) + "\n"
+            for n in range(2, 20)
+        )
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    given = [
+        *("--synthetic", "mine=hub:owner/name:default:test", "--output", str(tmp_path / "out")),
+        *("--field-map", "mine:task=summarization,input_context=text,reference=gold"),
+        *("--instruction", "mine=Write a summary of the text.", "--partitions", "1"),
+        *("--model", "fake", "--base-url", endpoint.base_url),
+    ]
+    result = mint(parse(metricinstruct_parser(), MetricInstructOptions, given))
+    assert result.status is Status.PUBLISHED
+    assert ledger_of(result)["input_rows"]["in"] == 18
+    assert set(rows(result, "provenance")["file"]) == {"hub:owner/name:default:test"}
+    manifest = json.loads((Path(result.path) / "manifest.json").read_text())
+    (one,) = manifest["run"]["inputs"]
+    assert one == hub_fingerprint("hub:owner/name:default:test")
+    assert len(one["sha256"]) == 64
 
 
 def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pipelines.metricinstruct.inputs import (
     SourceInput,
     excluded_keys,
-    input_paths,
+    input_fingerprints,
     source_inputs,
 )
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC
@@ -51,7 +51,7 @@ def test_files_of_both_channels_are_found_with_the_outputs_beside_them() -> None
         ("dart", SYNTHETIC, 0),
         ("totto", SYNTHETIC, 0),
     ]
-    assert [Path(path).name for path in input_paths(inputs)] == [
+    assert [Path(one["path"]).name for one in input_fingerprints(inputs)] == [
         "dart-sample.json",
         "totto_sample_data.jsonl",
         "totto_sample_outputs.jsonl",

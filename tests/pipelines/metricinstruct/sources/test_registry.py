@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 
-import datasets
 import pytest
 
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.sources.registry import described_source, source_named
-from transforms.errors import InputError, OptionError
+from transforms.errors import OptionError
 
 FIELDS = {"input_context": "doc", "reference": "ref", "hypothesis": "out", "system": "model"}
 
@@ -34,30 +33,6 @@ def test_a_described_source_may_have_instructions_of_its_own(written, read_file)
         ("Add 2 and 3.", "")
     ]
     assert frames["rejected"].select("rule", "field").rows() == [("missing", "ask")]
-
-
-def test_a_dataset_of_the_hub_is_read_by_its_map(monkeypatch, read_file):
-    def load(name, configuration, split):
-        assert (name, configuration, split) == ("owner/name", None, "test")
-        return datasets.Dataset.from_list([{"doc": "A text.", "ref": "Short."}])
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    source = described_source(
-        "mine", "summarization", {"input_context": "doc", "reference": "ref"}, "Shorten."
-    )
-    frames = read_file(source, "hub:owner/name::test", SYNTHETIC)
-    assert frames["examples"].select("references", "file", "line").rows() == [
-        (["Short."], "hub:owner/name::test", 1)
-    ]
-
-
-def test_a_dataset_that_cannot_be_loaded_is_refused(monkeypatch, read_file):
-    def load(name, configuration, split):
-        raise ConnectionError("no way")
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    with pytest.raises(InputError, match=r"hub:owner/name.*download its files"):
-        read_file("gsm8k", "hub:owner/name", SYNTHETIC)
 
 
 @pytest.mark.parametrize(
