@@ -14,10 +14,11 @@ from __future__ import annotations
 from pipelines.metricinstruct.errors.answers import settle
 from pipelines.metricinstruct.errors.structured import parse_structured
 from pipelines.metricinstruct.examples import REAL_OUTPUT, STRUCTURED, Item, Made
-from pipelines.metricinstruct.lengths import Lengths, cut
+from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.schema import ASPECTS
 from pipelines.metricinstruct.steps import Steps
 from pipelines.metricinstruct.task_prompts import lines
+from transforms.tokens import cut
 
 TWO_STEP = "two_step"
 OWN_ANSWER_FIRST = "own_answer_first"

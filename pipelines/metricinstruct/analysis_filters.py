@@ -210,8 +210,8 @@ def _analysis_filters(settings: FilterSettings) -> list[Filter]:
         _of_error(
             "analysis_length",
             length,
-            pl.col("largest") & ~fits(pl.col("characters"), length),
-            pl.format("{} characters", "characters"),
+            pl.col("largest") & ~fits(pl.col("tokens"), length),
+            pl.format("{} tokens", pl.col("tokens").round(0).cast(pl.Int64)),
             "error",
         ),
     ]

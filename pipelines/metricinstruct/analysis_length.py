@@ -6,28 +6,26 @@ import polars as pl
 
 from pipelines.metricinstruct.errors.released import LABELS, header
 from pipelines.metricinstruct.filter_settings import AnalysisLength
+from transforms.tokens import BYTES_PER_TOKEN, tokens
 
-# Each value stands behind a label, a number of one digit or two, a colon and a blank.
-_LABEL_CHARACTERS = sum(len(f"{label} 1: \n") for label in LABELS)
-_HEADER_CHARACTERS = len(header(()))
+# Each value stands behind a label, a number of one digit or two, a colon and a blank; a reduction
+# has three characters.
+_LABEL_TOKENS = (sum(len(f"{label} 1: \n") for label in LABELS) + 3) / BYTES_PER_TOKEN
+_HEADER_TOKENS = len(header(())) / BYTES_PER_TOKEN
 
 
-def error_characters() -> pl.Expr:
-    """Return about how many characters an error takes in the released text.
+def error_tokens() -> pl.Expr:
+    """Return about how many tokens an error takes in the released text.
 
-    Of a frame with the fields of an error as columns; the reduction counts as three characters.
+    Of a frame with the fields of an error as columns.
     """
-    texts = (
-        pl.col(name).str.len_chars().fill_null(0).cast(pl.Int64)
-        for name in LABELS.values()
-        if name != "score_reduction"
-    )
-    return pl.sum_horizontal(*texts) + (_LABEL_CHARACTERS + 3)
+    texts = (tokens(pl.col(name)) for name in LABELS.values() if name != "score_reduction")
+    return pl.sum_horizontal(*texts) + _LABEL_TOKENS
 
 
-def fits(characters: pl.Expr, rule: AnalysisLength) -> pl.Expr:
-    """Return whether a released text fits whose errors take so many ``characters``."""
-    return characters + _HEADER_CHARACTERS <= rule.tokens * rule.characters_per_token
+def fits(of_errors: pl.Expr, rule: AnalysisLength) -> pl.Expr:
+    """Return whether a released text fits whose errors take so many tokens."""
+    return of_errors + _HEADER_TOKENS <= rule.tokens
 
 
 def shorten(analyses: pl.DataFrame, rule: AnalysisLength) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -51,15 +49,15 @@ def shorten(analyses: pl.DataFrame, rule: AnalysisLength) -> tuple[pl.DataFrame,
         )
         .explode("errors", "number", empty_as_null=False)
         .with_columns(pl.col("errors").struct.unnest())
-        .with_columns(error_characters().alias("characters"))
+        .with_columns(error_tokens().alias("tokens"))
     )
-    length = pl.col("characters").sum().over("id")
+    length = pl.col("tokens").sum().over("id")
     suspects = errors.filter(~fits(length, rule)) if rule.level == "error" else errors.clear()
     judged = suspects.sort(
         ["id", "score_reduction", "number"], descending=[False, True, False], nulls_last=True
     ).with_columns(
         (
-            fits(pl.col("characters").cum_sum().over("id"), rule)
+            fits(pl.col("tokens").cum_sum().over("id"), rule)
             | (pl.int_range(pl.len()).over("id") == 0)
         ).alias("stays")
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pipelines.metricinstruct.analysis_length import error_characters
+from pipelines.metricinstruct.analysis_length import error_tokens
 from pipelines.metricinstruct.errors.places import strip_marks
 from pipelines.metricinstruct.errors.record import ErrorRecord
 from pipelines.metricinstruct.errors.released import unwritable
@@ -67,7 +67,7 @@ def _errors(rows: pl.DataFrame) -> pl.DataFrame:
         pl.Series("suggestion_is_location", map(_says_location, records), dtype=pl.Boolean),
         pl.Series("unwritable", map(unwritable, records), dtype=pl.String),
         explained.list.set_difference(located).alias("new_words"),
-        error_characters().alias("characters"),
+        error_tokens().alias("tokens"),
         (
             pl.col("number")
             == pl.col("number")

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from pipelines.metricinstruct.errors.answers import Analysis
-from pipelines.metricinstruct.lengths import Lengths, cut
+from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.task_prompts import lines
+from transforms.tokens import cut
 
 #: Kinds of outputs: a system's; a reference with errors worked in; a reference as it is; one in
 #: other words; an answer that the model wrote with errors of aspects it named itself.

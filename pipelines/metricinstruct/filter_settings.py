@@ -101,10 +101,9 @@ class Unwritable(Rule):
 
 
 class AnalysisLength(Rule):
-    """The most tokens of the released text, estimated from its characters."""
+    """The most tokens of the released text, as ``transforms.tokens`` estimates them."""
 
     tokens: int = Field(ge=50)
-    characters_per_token: float = Field(gt=0)
 
 
 class NearDuplicate(Rule):

@@ -1,22 +1,15 @@
 """The lengths at which inputs, outputs and references are cut before a model sees them.
 
-No tokenizer is at hand that would suit every endpoint, so tokens are estimated from characters:
-four of the Latin script a token, two of the other alphabets, one of Chinese, Japanese and Korean.
+Tokens are estimated, see ``transforms.tokens``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from pipelines.metricinstruct.schema import SUMMARIZATION, TRANSLATION
 from transforms.errors import OptionError
-
-#: How far back from where a text has to end a blank is looked for, in characters.
-_LONGEST_WORD = 60
-_LAST_BLANK = re.compile(r"\s(?=\S*$)")
 
 
 @dataclass(frozen=True)
@@ -53,18 +46,3 @@ class Lengths:
 
 #: For the embedded model, whose context of 2,048 tokens has to hold examples and answer as well.
 EMBEDDED_LENGTHS = Lengths(inputs={}, input=240, output=120, reference=120)
-
-
-def cut(text: str, tokens: int) -> str:
-    """Return ``text`` as far as ``tokens`` go, up to the end of a word where one ends nearby."""
-    if len(text) <= tokens or (text.isascii() and len(text) <= 4 * tokens):
-        return text
-    # In quarters of a token, so that the sums are whole numbers.
-    spent = accumulate(1 if char < "\u0250" else 2 if char < "\u2e80" else 4 for char in text)
-    end = next((index for index, sum_ in enumerate(spent) if sum_ > 4 * tokens), len(text))
-    if end == len(text):
-        return text
-    if not text[end].isspace():
-        blank = _LAST_BLANK.search(text, max(0, end - _LONGEST_WORD), end)
-        end = blank.start() if blank else end
-    return text[:end].rstrip()

@@ -3,12 +3,12 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipelines.metricinstruct.analysis_length import error_characters, shorten
+from pipelines.metricinstruct.analysis_length import error_tokens, shorten
 from pipelines.metricinstruct.errors.record import ErrorRecord, from_column, to_column
 from pipelines.metricinstruct.errors.released import errors_text
 from pipelines.metricinstruct.filter_settings import AnalysisLength
 
-RULE = AnalysisLength(level="error", tokens=120, characters_per_token=4)
+RULE = AnalysisLength(level="error", tokens=120)
 
 
 def _error(location: str, points: float, length: int = 50) -> ErrorRecord:
@@ -61,10 +61,11 @@ def test_nothing_goes_where_the_rule_only_warns() -> None:
     assert removed.height == 0
 
 
-def test_characters_are_those_of_the_released_text() -> None:
-    error = _error("a place", 2.5)
+@pytest.mark.parametrize("place", ["a place", "место", "一个地方"])
+def test_tokens_are_those_of_the_released_text(place: str) -> None:
+    error = _error(place, 2.5)
     errors = _analyses([error]).explode("errors").unnest("errors")
-    frame = errors.select(error_characters())
+    frame = errors.select(error_tokens())
     one, none = errors_text([error]), errors_text([])
     # Of the header only the total grows with an error.
-    assert abs(frame.item() - (len(one) - len(none))) <= 3
+    assert abs(4 * frame.item() - (len(one.encode()) - len(none))) <= 3
