@@ -1,16 +1,25 @@
 """Ranking: the outputs of one input by their quality, as given in the data or as measured.
 
 Where MetricInstruct had BARTScore, outputs are measured against the references by chrF or BLEU
-(sacrebleu) or ROUGE-L (rouge-score), which need no model.
+(sacrebleu) or ROUGE-L (rouge-score), which need no model. Where words are not parted by blanks,
+BLEU and ROUGE count single letters.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import polars as pl
 
 METRICS = ("chrf", "bleu", "rouge")
+
+#: From which share of the letters on a text counts as one of a script.
+_SHARE = 0.2
+_HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA_AND_HANGUL = r"\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af"
+_LETTER = f"[{_HAN}{_KANA_AND_HANGUL}]"  # of a script without blanks, or of Korean
+_WORD = re.compile(rf"{_LETTER}|(?:(?!{_LETTER})[^\W_])+")
 
 
 def ranked(
@@ -63,12 +72,45 @@ def _scorer(metric: str) -> Callable[[str, Sequence[str]], float]:
     if metric == "rouge":
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
-        rouge = RougeScorer(["rougeL"])
+        rouge = RougeScorer(["rougeL"], tokenizer=_Words())
         return lambda text, references: float(
             rouge.score_multi(list(references), text)["rougeL"].fmeasure
         )
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    scorer = BLEU(effective_order=True) if metric == "bleu" else CHRF()
-    return lambda text, references: float(scorer.sentence_score(text, list(references)).score)
+    if metric == "chrf":
+        chrf = CHRF()
+        return lambda text, references: float(chrf.sentence_score(text, list(references)).score)
+    bleu = {name: BLEU(effective_order=True, tokenize=name) for name in ("13a", "zh", "char")}
+    return lambda text, references: float(
+        bleu[bleu_tokeniser(references)].sentence_score(text, list(references)).score
+    )
+
+
+def bleu_tokeniser(references: Sequence[str]) -> str:
+    """Return the name of sacrebleu's tokeniser for a language that is written as ``references``.
+
+    ``zh`` for Chinese, ``char`` for Japanese and Korean (sacrebleu's own ones for these need
+    MeCab), ``13a``, its default, for what parts words by blanks. With it a sentence of Chinese is
+    one word, and all outputs score alike.
+    """
+    text = "".join(references)
+    letters = sum(map(str.isalpha, text))
+    kana_and_hangul = len(re.findall(f"[{_KANA_AND_HANGUL}]", text))
+    han = len(re.findall(f"[{_HAN}]", text))
+    # Japanese has both kana and Han; names in other scripts stand in texts of every language.
+    if kana_and_hangul > _SHARE * letters:
+        return "char"
+    return "zh" if han > _SHARE * letters else "13a"
+
+
+class _Words:
+    """ROUGE's tokeniser: words in lower case, in scripts without blanks each letter.
+
+    The default of rouge-score keeps Latin letters without marks alone.
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words of ``text``."""
+        return _WORD.findall(text.lower())

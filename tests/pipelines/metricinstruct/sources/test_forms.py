@@ -389,3 +389,13 @@ def test_parquet_rows_with_nested_fields(tmp_path, read_file):
     assert frames["examples"].select("item", "references", "split").rows() == [
         ("x", ["So."], "train")
     ]
+
+
+def test_asqa_shows_the_long_answer_of_the_first_annotation(written, read_file):
+    answers = ["It was built twice.", "Two families built it, the second after a fire.", "Twice."]
+    row = {
+        "ambiguous_question": "Who built the mill?",
+        "annotations": [{"knowledge": [], "long_answer": answer} for answer in answers],
+    }
+    frames = read_file("asqa", written("dev.jsonl", json.dumps(row) + "\n"), SYNTHETIC)
+    assert frames["examples"]["references"].to_list() == [answers]
