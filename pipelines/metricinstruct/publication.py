@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipelines.metricinstruct import schema
+from pipelines.metricinstruct.sources.registry import OWN_LICENCE, SOURCES
 from pipelines.metricinstruct.statistics import summarise
 from transforms.publishing.publication import Publication, Run, Tables
 from transforms.publishing.summaries import markdown_table, parts, spoken
@@ -108,8 +109,11 @@ def describe(tables: Tables, run: Run) -> str:
                 ],
             ),
             markdown_table(
-                ("source", "rows", "share"),
-                [(f"`{row['value']}`", row["n"], row["share"]) for row in tables["sources"]],
+                ("source", "rows", "share", "licence of the data"),
+                [
+                    (f"`{row['value']}`", row["n"], row["share"], _licence(row["value"]))
+                    for row in tables["sources"]
+                ],
             ),
             markdown_table(
                 ("task", "aspect", "errors", "share"),
@@ -127,6 +131,10 @@ def describe(tables: Tables, run: Run) -> str:
             _LICENCE,
         ]
     )
+
+
+def _licence(source: str) -> str:
+    return SOURCES[source].licence if source in SOURCES else OWN_LICENCE
 
 
 def _making(tables: Tables, run: Run) -> str:

@@ -173,7 +173,7 @@ SOURCES = (
         INSTRUCTION_FOLLOWING,
         (SYNTHETIC,),
         None,
-        "GPL-3.0 (GuanacoDataset), Apache-2.0 (openassistant-guanaco)",
+        "not verified: GPL-3.0 (GuanacoDataset), Apache-2.0 (openassistant-guanaco)",
         "arrays of instruction, input, output, or lines of text with ### Human: and ### Assistant:",
         row_by_row(_guanaco),
         (("instruction", "input", "output"), ("text",)),

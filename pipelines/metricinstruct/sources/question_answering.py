@@ -160,7 +160,7 @@ SOURCES = (
         CHANNELS,
         "The question below can be read in more than one way. Answer it in a paragraph that gives "
         "the background one needs and says which answer belongs to which reading.",
-        "Apache-2.0; fine-grained feedback Apache-2.0, its passages CC BY-SA",
+        "Apache-2.0; passages CC BY-SA",
         "ASQA.json with outputs beside it, or dev_feedback.json and its like",
         row_by_row(_asqa),
         (("ambiguous_question", "annotations"), ("question", "gold", "prediction 1", "feedback")),
@@ -193,7 +193,7 @@ SOURCES = (
         CHANNELS,
         "Answer the question below in several sentences, one step after the other, so that anybody "
         "can follow.",
-        "not stated by its publishers; the texts are Reddit's users'",
+        "unknown; texts are Reddit's users'",
         "rows with q_id, title and answers (text, score); outputs beside it",
         row_by_row(_eli5),
         (("title", "answers"),),

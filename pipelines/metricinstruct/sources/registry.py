@@ -23,6 +23,9 @@ SOURCES: dict[str, Source] = {
     for source in module.SOURCES
 }
 
+#: What is known of the licence of a source that a user describes.
+OWN_LICENCE = "as its user knows it"
+
 #: How the outputs of each source are chosen (``choice.ChoiceSettings.choices``).
 DEFAULT_CHOICES = {name: source.choice for name, source in SOURCES.items()}
 
@@ -108,7 +111,7 @@ def described_source(
         task,
         CHANNELS,
         instruction,
-        "as its user knows it",
+        OWN_LICENCE,
         f"rows with {', '.join(needed)}",
         row_by_row(read),
         (needed,),

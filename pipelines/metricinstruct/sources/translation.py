@@ -93,7 +93,7 @@ SOURCES = (
         TRANSLATION,
         (SYNTHETIC,),
         None,
-        "WMT's terms: research use",
+        "unknown; the corpora's own",
         "rows with translation, an object of two texts by language",
         row_by_row(_parallel),
         (("translation",),),

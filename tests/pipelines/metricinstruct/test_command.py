@@ -116,6 +116,9 @@ def test_all_tasks_and_both_channels_are_published(published: tuple[Path, Publis
     tables = statistics_of(published[1])
     assert {row["task"]: row["rows"] > 0 for row in tables["tasks"]} == dict.fromkeys(TASKS, True)
     assert all(row["n"] > 5 for row in tables["channels"])
+    card = (Path(published[1].path) / "README.md").read_text()
+    assert "| `mixinstruct` | " in card
+    assert card.count(" | MIT |") >= 2
     assert tables["version"][0]["sources"] == len({file.source for file in sample_files()})
 
 

@@ -230,7 +230,12 @@ def test_every_source_of_the_card_serves_its_channels():
     assert all(set(source.channels) <= set(CHANNELS) for source in SOURCES.values())
 
 
-def test_every_source_stands_in_the_table():
+def test_every_source_stands_in_the_table_with_its_licence_and_what_its_form_rests_on():
     page = Path(__file__).parents[4] / "pipelines" / "metricinstruct" / "SOURCES.md"
     text = page.read_text("utf-8")
-    assert [name for name in SOURCES if f"`{name}`" not in text] == []
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    licences = {cells[0].strip("`"): cells[-1] for cells in rows}
+    assert licences == {name: source.licence for name, source in SOURCES.items()}
+    rests_on = {part.strip() for cells in rows for part in cells[-2].split(";")}
+    letters = sorted(part for part in rests_on if len(part) == 1)
+    assert letters == sorted(line[3] for line in text.splitlines() if line.startswith("- *"))
