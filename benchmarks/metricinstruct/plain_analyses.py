@@ -252,11 +252,11 @@ def _placed(rows: pl.DataFrame) -> pl.DataFrame:
         .with_row_index("row")
     )
     output, location = pl.col("hypothesis"), pl.col("location")
-    plain = (output.str.len_bytes() == output.str.len_chars()) & (
-        output.str.count_matches(location, literal=True) == 1
-    )
-    errors = errors.with_columns((plain & (location.str.strip_chars() != "")).alias("plain"))
     start = output.str.find(location, literal=True).cast(pl.Int32)
+    again = output.str.slice(start + 1).str.contains(location, literal=True)
+    ascii_only = output.str.len_bytes() == output.str.len_chars()
+    plain = ascii_only & ~again & (location.str.strip_chars() != "")
+    errors = errors.with_columns(plain.fill_null(value=False).alias("plain"))
     once = errors.filter("plain").with_columns(
         start.alias("start"),
         (start + location.str.len_chars()).cast(pl.Int32).alias("end"),

@@ -19,14 +19,16 @@ INPUT = ["key", "channel", "source", "instruction"]
 
 def choose(examples: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the chosen examples, columns of ``CHOSEN``, and the rejects of the others."""
-    rows = examples.sort(*INPUT, "system", "item", "hypothesis", nulls_last=True)
+    references = pl.col("references").list.join("\n")
+    rows = examples.sort(*INPUT, "system", "item", "file", "line", references, nulls_last=True)
     same = [*INPUT, "hypothesis"]
-    merged = rows.group_by(same).agg(
+    merged = rows.group_by(same, maintain_order=True).agg(
         pl.col("system").drop_nulls().unique().sort().alias("systems"),
         pl.col("quality").sort().mean(),
         pl.col("system").first().alias("kept"),
+        pl.col("references").explode().drop_nulls().unique(maintain_order=True),
     )
-    rows = rows.drop("quality").join(merged, on=same, nulls_equal=True, maintain_order="left")
+    rows = rows.drop("quality", "references").join(merged, on=same, nulls_equal=True, maintain_order="left")
     first = pl.struct(same).is_first_distinct()
     identical = rows.filter(~first).with_columns(
         pl.lit("identical_example").alias("rule"), pl.col("kept").alias("value")
@@ -126,5 +128,5 @@ def _rejects(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
         pl.lit("example").alias("unit"),
         pl.lit(outcome).alias("outcome"),
         pl.lit(None, dtype=pl.String).alias("field"),
-        pl.col("hypothesis").alias("text"),
+        pl.coalesce("hypothesis", "input_context").alias("text"),
     ).select(columns)
