@@ -1,14 +1,18 @@
 """What a run costs beside the model's calls: the size of the release, from files to a version.
 
-    python benchmarks/assemble.py [--json] [--rounds 2] [--dialogues 58137] [--keep DIRECTORY]
+    python benchmarks/assemble.py [--dataset metricinstruct] [--json] [--rounds 2] [--size N]
+        [--keep DIRECTORY]
 
-Makes up the inputs of the release's size (58,137 dialogues of 165,681 rows with 497,043 votes:
-seeds, crowd files, and a cache with an answer to every request) and of a tenth of it, and runs
+Makes up the inputs of the release's size and of a tenth of it. For ``prosocial`` that is 58,137
+dialogues of 165,681 rows with 497,043 votes: seeds, crowd files, and a cache with an answer to
+every request. For ``metricinstruct`` it is 50,000 examples of six tasks and both channels: source
+files, files of outputs, and the cache. On them it runs
 
-* ``remint prosocial`` as a user would (local runner, 16 partitions): its peak memory, its time;
+* ``remint`` as a user would (local runner, 16 partitions): its peak memory, its time;
 * the same without its expectation suites, so that what these cost is measured apart;
-* a plain Polars script of the same work (``plain_polars.py``), which reads the same files and
-  writes the same rows to as many zstd parquet files; that they are equal is checked, row for row;
+* a plain Polars script of the same work (``plain_polars.py`` of the dataset), which reads the same
+  files and writes the same rows to as many zstd parquet files; that they are equal is checked, row
+  for row;
 * remint without suites on a tenth of the size.
 
 Each run is a process of its own, with its start and its imports in its time, its CPU seconds and
@@ -43,15 +47,53 @@ import polars as pl
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from synthesis import MODEL, RELEASED_DIALOGUES, Inputs  # noqa: E402
-
-from pipelines.prosocial.publication import DATASET  # noqa: E402
+from benchmarks.inputs import Inputs  # noqa: E402
+from benchmarks.metricinstruct import synthesis as metricinstruct  # noqa: E402
+from benchmarks.metricinstruct.sources import EXAMPLES  # noqa: E402
+from benchmarks.prosocial import synthesis as prosocial  # noqa: E402
+from benchmarks.replies import MODEL  # noqa: E402
 from transforms.publishing.manifest import read_manifest  # noqa: E402
 
-#: Directories of a version that the plain script writes too.
-COMPARED = ("data", "provenance", "annotations", "rejected")
+#: The figures of a run, in the order in which they are printed.
+KEYS = ("ratio_to_polars", "peak_gb", "growth_10x", "validation_s", "total_s")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is measured of one dataset.
+
+    Attributes:
+        unit: what its size counts.
+        size: the release's, in that unit.
+        arguments: those with which remint reads its inputs.
+        compared: directories of a version that the plain script writes too.
+        published: numbers of the version's summary that are shown.
+    """
+
+    unit: str
+    size: int
+    arguments: Callable[[Inputs], list[str]]
+    compared: tuple[str, ...]
+    published: tuple[str, ...]
+
+
+BENCHMARKS = {
+    "prosocial": Benchmark(
+        "dialogues",
+        prosocial.RELEASED_DIALOGUES,
+        prosocial.arguments,
+        ("data", "provenance", "annotations", "rejected"),
+        ("dialogues", "rows"),
+    ),
+    "metricinstruct": Benchmark(
+        "examples",
+        EXAMPLES,
+        metricinstruct.arguments,
+        ("data", "structured", "sft", "provenance", "rejected", "dead"),
+        ("rows", "errors", "errors_per_row", "error_free_share", "major_share"),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -101,49 +143,44 @@ def cost_of(command: Sequence[str]) -> Cost:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * kilobyte)
 
 
-def made_inputs(directory: Path, dialogues: int, base_url: str) -> Inputs:
-    """Make up the inputs of so many dialogues.
+def made_inputs(dataset: str, directory: Path, size: int, base_url: str) -> Inputs:
+    """Make up the inputs of a size.
 
     In a process of its own: the system counts what this one holds into its children's peaks.
     """
-    script = str(ROOT / "benchmarks" / "synthesis.py")
-    cost_of([sys.executable, script, str(directory), str(dialogues), base_url])
-    return Inputs(directory, base_url)
+    _script(dataset, "synthesis", str(directory), str(size), base_url)
+    return Inputs(dataset, directory, base_url)
+
+
+def _script(dataset: str, name: str, *arguments: str) -> Cost:
+    return cost_of([sys.executable, "-m", f"benchmarks.{dataset}.{name}", *arguments])
 
 
 def run_remint(inputs: Inputs, what: str) -> Cost:
     """Measure remint on ``inputs``; ``what`` as ``remint_run.py`` takes it."""
-    for version in (inputs.output / DATASET).glob("v*"):
+    for version in (inputs.output / inputs.dataset).glob("v*"):
         shutil.rmtree(version)
     return cost_of(
         [
-            *(sys.executable, str(ROOT / "benchmarks" / "remint_run.py"), what, "prosocial"),
-            *("--seeds", f"socialchemistry={inputs.seeds}", "--output", str(inputs.output)),
-            *("--responses", inputs.files("responses")),
-            *("--annotations", inputs.files("annotations")),
-            *("--model", MODEL, "--base-url", inputs.base_url),
+            *(sys.executable, "-m", "benchmarks.remint_run", what, inputs.dataset),
+            *BENCHMARKS[inputs.dataset].arguments(inputs),
+            *("--output", str(inputs.output), "--model", MODEL, "--base-url", inputs.base_url),
         ]
     )
 
 
-def plain_output(inputs: Inputs) -> Path:
-    """Return where the plain script writes."""
-    return inputs.directory / "plain"
-
-
 def run_plain(inputs: Inputs) -> Cost:
     """Measure the plain script on ``inputs``."""
-    shutil.rmtree(plain_output(inputs), ignore_errors=True)
-    script = str(ROOT / "benchmarks" / "plain_polars.py")
-    places = (str(inputs.directory), inputs.base_url, str(plain_output(inputs)))
-    return cost_of([sys.executable, script, *places])
+    shutil.rmtree(inputs.plain, ignore_errors=True)
+    places = (str(inputs.directory), inputs.base_url, str(inputs.plain))
+    return _script(inputs.dataset, "plain_polars", *places)
 
 
 def check_equal(inputs: Inputs) -> int:
     """Return how many rows both sides wrote; they are equal, file by file and row by row."""
-    version, plain = inputs.output / DATASET / "v0001", plain_output(inputs)
+    version, plain = inputs.output / inputs.dataset / "v0001", inputs.plain
     rows = 0
-    for directory in COMPARED:
+    for directory in BENCHMARKS[inputs.dataset].compared:
         names = sorted(path.name for path in (version / directory).iterdir())
         if names != sorted(path.name for path in (plain / directory).iterdir()):
             raise SystemExit(f"{directory}: the two sides wrote different files")
@@ -161,11 +198,11 @@ def best(rounds: int, *sides: Callable[[], Cost]) -> list[Cost]:
     return [min(side, key=lambda cost: cost.wall) for side in zip(*costs, strict=True)]
 
 
-def measure(directory: Path, dialogues: int, rounds: int) -> dict[str, Any]:
+def measure(dataset: str, directory: Path, size: int, rounds: int) -> dict[str, Any]:
     """Return all figures."""
     with fake_endpoint() as base_url:
-        full = made_inputs(directory / "full", dialogues, base_url)
-        tenth = made_inputs(directory / "tenth", dialogues // 10, base_url)
+        full = made_inputs(dataset, directory / "full", size, base_url)
+        tenth = made_inputs(dataset, directory / "tenth", size // 10, base_url)
         plain, remint, small, imports = best(
             rounds,
             lambda: run_plain(full),
@@ -175,7 +212,7 @@ def measure(directory: Path, dialogues: int, rounds: int) -> dict[str, Any]:
         )
         whole = run_remint(full, "all")
         rows = check_equal(full)
-        manifest = read_manifest(str(full.output / DATASET / "v0001"))
+        manifest = read_manifest(str(full.output / dataset / "v0001"))
     costs = {
         "remint": whole,
         "remint_without_suites": remint,
@@ -190,8 +227,9 @@ def measure(directory: Path, dialogues: int, rounds: int) -> dict[str, Any]:
         "validation_s": round(whole.wall - remint.wall, 2),
         "total_s": round(whole.wall, 2),
         "cpu_ratio_to_polars": round(remint.cpu / plain.cpu, 3),
-        "dialogues": dialogues,
-        "published": {name: manifest.summary[name] for name in ("dialogues", "rows")},
+        "dataset": dataset,
+        BENCHMARKS[dataset].unit: size,
+        "published": {name: manifest.summary[name] for name in BENCHMARKS[dataset].published},
         "equal_rows": rows,
         "costs": {name: vars(cost) for name, cost in costs.items()},
     }
@@ -202,25 +240,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--dataset", choices=sorted(BENCHMARKS), default="prosocial")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--dialogues", type=int, default=RELEASED_DIALOGUES)
+    parser.add_argument("--size", type=int, help="dialogues or examples; the release's by default")
     parser.add_argument("--keep", type=Path, help="a new directory for inputs and outputs")
     options = parser.parse_args()
+    benchmark = BENCHMARKS[options.dataset]
+    size = options.size or benchmark.size
     with tempfile.TemporaryDirectory() as temporary:
-        result = measure(options.keep or Path(temporary), options.dialogues, options.rounds)
+        directory = options.keep or Path(temporary)
+        result = measure(options.dataset, directory, size, options.rounds)
     if options.json:
         print(json.dumps(result))
         return
-    published = result["published"]
+    published = ", ".join(f"{name} {value:,}" for name, value in result["published"].items())
     print(
-        f"{result['dialogues']:,} dialogues in; {published['dialogues']:,} with "
-        f"{published['rows']:,} rows published; {result['equal_rows']:,} rows in all "
-        "configurations, the same on both sides"
+        f"{options.dataset}: {size:,} {benchmark.unit} in; published: {published}; "
+        f"{result['equal_rows']:,} rows in all configurations, the same on both sides"
     )
     for name, cost in result["costs"].items():
         print(f"  {name:22} {Cost(**cost)}")
-    for name in ("ratio_to_polars", "peak_gb", "growth_10x", "validation_s", "total_s"):
+    for name in (*KEYS, "cpu_ratio_to_polars"):
         print(f"{name}: {result[name]}")
 
 

@@ -1,6 +1,6 @@
 """One measured run of remint in a process of its own: the command line as a user gives it.
 
-    python benchmarks/remint_run.py WHAT prosocial --seeds ...
+    python -m benchmarks.remint_run WHAT prosocial --seeds ...
 
 WHAT is ``all``, ``without-suites`` (every verdict passes unseen, so that what the suites cost can
 be told from the rest) or ``imports`` (ends where the command would begin).
@@ -8,13 +8,11 @@ be told from the rest) or ``imports`` (ends where the command would begin).
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import polars as pl
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from expectations.runner import SuiteRunner, Verdict
 from pipelines import cli
@@ -36,8 +34,7 @@ def main() -> int:
     what, *arguments = sys.argv[1:]
     if what == "imports":
         cli.set_up_logging()
-        from pipelines.prosocial import command  # noqa: F401
-
+        importlib.import_module(f"pipelines.{arguments[0]}.command")
         return 0
     if what == "without-suites":
         SuiteRunner.__init__ = lambda self: None  # type: ignore[method-assign]

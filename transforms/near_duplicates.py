@@ -4,12 +4,15 @@ Comparing all pairs would be quadratic. Each text gets a signature instead: its 
 into ``BINS`` bins, and the smallest hash of each bin stays (one-permutation MinHash). Two texts of
 similarity s agree in a bin with about probability s, so texts of similarity 0.9 agree in at least
 one of eight bands of four bins in 9,998 cases of 10,000. A text is compared in full with the first
-and the last text before it that share a band with it, and with the first one that equals it. Equal
-texts are always found; near ones may be missed where many texts share a band; none is reported
-that was not compared.
+and the last text before it that share a band with it, and with the first one that equals it, unless
+the two agree in far fewer bins than texts that similar do (five standard deviations). Equal texts
+are always found; near ones may be missed where many texts share a band; none is reported that was
+not compared.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +50,14 @@ def near_duplicates(
     """
     evened = texts.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ")
     plain = [f" {text} " for text in evened]
+    signatures = _signatures(plain, characters)
+    least = _least_agreement(similarity)
     found: dict[int, tuple[int, float]] = {}
-    for row, other in _candidates(plain, groups, characters).iter_rows():
+    for row, other in _candidates(plain, groups, signatures).iter_rows():
         original = found[other][0] if other in found else other
         if row in found or original == row:
+            continue
+        if np.count_nonzero(signatures[row] == signatures[original]) < least:
             continue
         measured = jaccard(plain[row], plain[original], characters)
         if measured >= similarity:
@@ -73,11 +80,17 @@ def _ngrams(text: str, characters: int) -> set[str]:
     return {text[start : start + characters] for start in range(max(1, len(text) - characters + 1))}
 
 
-def _candidates(texts: list[str], groups: pl.Series, characters: int) -> pl.DataFrame:
+def _least_agreement(similarity: float) -> float:
+    """Return in how many bins texts of ``similarity`` agree at least, but for very few pairs."""
+    return BINS * similarity - 5 * math.sqrt(BINS * similarity * (1 - similarity))
+
+
+def _candidates(
+    texts: list[str], groups: pl.Series, signatures: npt.NDArray[np.uint64]
+) -> pl.DataFrame:
     """Return sorted pairs (row, other) to compare, ``other`` being the earlier one."""
     bins = BINS // BANDS
     names = [f"bin_{place}" for place in range(bins)]
-    signatures = _signatures(texts, characters)
     rows = pl.DataFrame({"group": groups, "row": np.arange(len(texts))})
     frames = [_earlier(rows.with_columns(pl.Series("text", texts, dtype=pl.String)), ["text"])]
     for band in range(BANDS):

@@ -27,6 +27,7 @@ from pipelines.metricinstruct.errors.record import ErrorRecord
 _DOUBLE = '"“”„‟«»″＂「」『』'
 _SINGLE = "'‘’‚‛′`´‹›＇"
 _EQUAL = {ord(mark): '"' for mark in _DOUBLE} | {ord(mark): "'" for mark in _SINGLE}
+_BLANKS = re.compile(r"\s+")
 _ELLIPSIS = re.compile(r"^(?:\.{3,}|…)\s*|\s*(?:\.{3,}|…)$")
 _PAIRS = {
     '"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "„": "“”", "«": "»", "»": "«", "「": "」",
@@ -134,7 +135,9 @@ def _exact_spans(words: str, output: str) -> Iterator[Span]:
 
 
 def _normalised_spans(words: str, output: str, ignore_case: bool) -> list[Span]:
-    wanted, _ = _normalise(words.strip(), ignore_case)
+    wanted = _normal_form(words.strip(), ignore_case)
+    if wanted not in _normal_form(output, ignore_case):
+        return []  # which most words are that do not stand there as they are
     text, origin = _normalise(output, ignore_case)
     spans = []
     for start, end in _exact_spans(wanted, text):
@@ -146,8 +149,14 @@ def _normalised_spans(words: str, output: str, ignore_case: bool) -> list[Span]:
     return spans
 
 
+def _normal_form(text: str, ignore_case: bool) -> str:
+    """Return ``text`` with marks, blanks and perhaps case evened."""
+    evened = _BLANKS.sub(" ", text.translate(_EQUAL))
+    return evened.casefold() if ignore_case else evened
+
+
 def _normalise(text: str, ignore_case: bool) -> tuple[str, list[int]]:
-    """Return ``text`` with marks, blanks and perhaps case evened, and each character's origin."""
+    """Return the normal form of ``text``, and where in it each character comes from."""
     characters: list[str] = []
     origin: list[int] = []
     for index, character in enumerate(text.translate(_EQUAL)):

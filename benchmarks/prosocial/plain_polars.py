@@ -1,6 +1,6 @@
 """The work of ``remint prosocial`` as a plain Polars script: what the pipeline is measured beside.
 
-    python benchmarks/plain_polars.py INPUTS BASE_URL OUTPUT
+    python -m benchmarks.prosocial.plain_polars INPUTS BASE_URL OUTPUT
 
 Reads the same seeds, crowd files and cached answers, joins, labels, filters, drops duplicates,
 gives ids, and writes the same rows to as many zstd parquet files. It holds everything in memory at
@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
-from plain_inputs import (
-    MODEL,
+
+from benchmarks.prosocial.plain_inputs import (
     TURN,
     read_answers,
     read_responses,
@@ -28,9 +28,7 @@ from plain_inputs import (
     rejects,
     replay,
 )
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.replies import MODEL
 from pipelines.prosocial import schema
 from pipelines.prosocial.filter_settings import load_filters
 from pipelines.prosocial.filters import prosocial_filters, tables

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 
 import polars as pl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.replies import MODEL
 from pipelines.prosocial import schema
 from transforms.frames import Schema
 from transforms.keys import content_key
@@ -20,7 +18,6 @@ from transforms.llm.quoting import quote
 from transforms.llm.request import RequestForm
 from transforms.llm.settings import EngineSettings
 
-MODEL = "fake"
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 TURN = ["key", "turn"]
 #: Stands for a text in a template: a character that quoting leaves alone.

@@ -1,6 +1,6 @@
 """Inputs of the size of the release, made up: seeds, crowd files, and a cache that is warm.
 
-    python benchmarks/synthesis.py DIRECTORY DIALOGUES BASE_URL
+    python -m benchmarks.prosocial.synthesis DIRECTORY DIALOGUES BASE_URL
 
 Everything follows from a dialogue's index, so the same size gives the same inputs. The filters have
 their ordinary work with the texts and pass nearly all; some hundredths are made to fail one.
@@ -14,15 +14,12 @@ import random
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
-
-import made_up_texts as texts
-
+from benchmarks.inputs import Inputs
+from benchmarks.prosocial import texts
+from benchmarks.replies import MODEL, completion
 from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial import schema
 from pipelines.prosocial.command import DATASET_DEFAULTS, PROMPTS
@@ -41,7 +38,6 @@ from transforms.publishing.versions import open_dataset
 RELEASED_DIALOGUES, RELEASED_TWO_ROWS = 58_137, 8_730
 #: Dialogues per split of the release, as Social Chemistry names its splits.
 _SPLITS = (("train", 42_304), ("dev", 7_132), ("test", 8_701))
-MODEL = "fake"
 FILES = 2  # of responses and of annotations
 #: Of the rules-of-thumb that workers give, those they select from what they are shown.
 SELECTED_SHARE = 0.4
@@ -58,36 +54,17 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Where the inputs of one size stand.
+def arguments(inputs: Inputs) -> list[str]:
+    """Return the arguments with which remint reads ``inputs``."""
+    return [
+        *("--seeds", f"socialchemistry={_seeds_of(inputs)}"),
+        *("--responses", str(inputs.directory / "responses-*.jsonl")),
+        *("--annotations", str(inputs.directory / "annotations-*.jsonl")),
+    ]
 
-    Attributes:
-        directory: seeds and crowd files.
-        base_url: the endpoint whose answers the cache holds.
-    """
 
-    directory: Path
-    base_url: str
-
-    @property
-    def output(self) -> Path:
-        """What a run is given as ``--output``; its dataset has the warm cache."""
-        return self.directory / "output"
-
-    @property
-    def cache(self) -> Path:
-        """The warm cache."""
-        return self.output / DATASET / "cache"
-
-    def files(self, kind: str) -> str:
-        """Return the pattern of the crowd's files of a kind: ``responses`` or ``annotations``."""
-        return str(self.directory / f"{kind}-*.jsonl")
-
-    @property
-    def seeds(self) -> str:
-        """The file of seeds."""
-        return str(self.directory / "seeds.tsv")
+def _seeds_of(inputs: Inputs) -> Path:
+    return inputs.directory / "seeds.tsv"
 
 
 class Turn(NamedTuple):
@@ -111,8 +88,8 @@ class Dialogue(NamedTuple):
 def synthesise(directory: Path, dialogues: int, base_url: str) -> Inputs:
     """Write the inputs of so many dialogues below ``directory`` and return where they stand."""
     directory.mkdir(parents=True)
-    inputs = Inputs(directory, base_url)
-    _write_seeds(Path(inputs.seeds), dialogues)
+    inputs = Inputs(DATASET, directory, base_url)
+    _write_seeds(_seeds_of(inputs), dialogues)
     made: dict[int, list[Dialogue]] = defaultdict(list)
     open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, {})
     responses = [(directory / f"responses-{n}.jsonl").open("w") for n in range(FILES)]
@@ -327,44 +304,8 @@ class _Answering:
         form = self._forms.get(prompt, room=1)
         request = form.key(form.question(variables), sample)
         data = {"text": self._answered.setdefault(request, next(self._texts))}
-        self._cache.put(request, prompt.id, 200, _reply(data))
+        self._cache.put(request, prompt.id, 200, completion(json.dumps(data)))
         return Answer(CallClass.OK, request, data)
-
-
-def _reply(data: Mapping[str, Any]) -> str:
-    """Return a chat completion as long and as deep as api.openai.com words them."""
-    content = json.dumps(data)
-    tokens = len(content) // 4
-    details = {"reasoning_tokens": 0, "audio_tokens": 0, "accepted_prediction_tokens": 0}
-    reply = {
-        "id": "chatcmpl-ABCDEFGHIJKLMNOPQRSTUVWXYZ012",
-        "object": "chat.completion",
-        "created": 1764547200,
-        "model": MODEL,
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": content,
-                    "refusal": None,
-                    "annotations": [],
-                },
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 620,
-            "completion_tokens": tokens,
-            "total_tokens": 620 + tokens,
-            "prompt_tokens_details": {"cached_tokens": 512, "audio_tokens": 0},
-            "completion_tokens_details": details,
-        },
-        "service_tier": "default",
-        "system_fingerprint": "fp_0123456789",
-    }
-    return json.dumps(reply)
 
 
 if __name__ == "__main__":
