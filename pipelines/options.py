@@ -145,6 +145,28 @@ def named_value(option: str, text: str, form: str) -> tuple[str, str]:
     return name, value
 
 
+def mapped_columns(option: str, form: str) -> tuple[str, dict[str, str]]:
+    """Return the name and the columns by field of a ``NAME:FIELD=COLUMN,...`` text.
+
+    Args:
+        option: what ``--field-map`` was given.
+        form: how it is written, for the message: "NAME:situation=COLUMN,... with ...".
+
+    Raises:
+        OptionError: the text has another form, or a field stands twice.
+    """
+    name, colon, pairs = option.partition(":")
+    columns: dict[str, str] = {}
+    for pair in pairs.split(","):
+        field, equals, column = (part.strip() for part in pair.partition("="))
+        if not (name.strip() and colon and equals and field and column):
+            raise OptionError(f"--field-map {option!r}: write {form}")
+        if field in columns:
+            raise OptionError(f"--field-map {option!r}: {field} is given twice; leave one")
+        columns[field] = column
+    return name.strip(), columns
+
+
 def new_parser(program: str, description: str, limit: str) -> OptionParser:
     """Return a parser with the shared options; each dataset adds its own.
 

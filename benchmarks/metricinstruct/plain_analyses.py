@@ -11,10 +11,10 @@ import polars as pl
 from benchmarks.replies import MODEL
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.corruption import CorruptionSettings, aspects_asked, kind_of
-from pipelines.metricinstruct.drafting import ANALYSED
+from pipelines.metricinstruct.drafts import ANALYSED
 from pipelines.metricinstruct.errors.places import place
 from pipelines.metricinstruct.errors.record import ERRORS_TYPE, ErrorRecord
-from pipelines.metricinstruct.lengths import Lengths, cut
+from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.sources.source import output_id
 from pipelines.metricinstruct.task_prompts import TaskPrompts
 from transforms.keys import partition_expression
@@ -22,6 +22,7 @@ from transforms.llm.prompts import Prompt
 from transforms.llm.quoting import quote
 from transforms.llm.request import RequestForm
 from transforms.llm.settings import EngineSettings
+from transforms.tokens import cut
 
 PARTITIONS = 16
 _DETAILS = {

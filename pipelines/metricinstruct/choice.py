@@ -1,9 +1,8 @@
 """The choice of hypotheses: which outputs of an input, and which inputs, go on to the model.
 
 All outputs of one input meet in one partition (``schema.EXAMPLES``: ``key``), so everything here is
-local to a partition, but for exact sample sizes: ``sampling_fractions`` of all partitions together
-give ``sampling_thresholds``, by which each partition then samples for itself. What is random is
-drawn from keys: the same inputs give the same choice, in whatever order they come.
+local to a partition. What is random is drawn from keys: the same inputs give the same choice, in
+whatever order they come.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ CHOICES = (*SHARES, "sample", "all")
 _INPUT = ["key", "channel", "source", "instruction"]
 #: An order of examples that does not depend on how they came.
 _ORDER = (*_INPUT, "system", "item", "hypothesis", "file", "line", "quality", "input_rows")
-_STRATUM = ["channel", "source", "stratum"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def choose(
     first = pl.int_range(pl.len())
 
     def part(frame: pl.DataFrame, rule: Rule) -> pl.DataFrame:
-        left, dropped = _parted(frame, rule)
+        left, dropped = parted_examples(frame, rule)
         rejected.append(dropped)
         return left
 
@@ -122,44 +120,6 @@ def choose(
     )
 
 
-def sampling_fractions(chosen: pl.DataFrame, settings: ChoiceSettings) -> pl.DataFrame:
-    """Return ``channel``, ``source``, ``stratum`` and ``fraction`` of each chosen row.
-
-    The fraction is drawn from the output's id where a source's outputs are sampled for themselves
-    (choice ``sample``), else from the input's key, so that an input's outputs stay together.
-    """
-    by_output = [name for name, choice in settings.choices.items() if choice == "sample"]
-    drawn_from = pl.when(pl.col("source").is_in(by_output)).then("id").otherwise("key")
-    names = chosen.select(drawn_from.alias("from"))["from"].to_list()
-    fractions = [fraction_of(name, f"sample{settings.salt}") for name in names]
-    return chosen.select(*_STRATUM, pl.Series("fraction", fractions, dtype=pl.Float64))
-
-
-def sampling_thresholds(fractions: pl.DataFrame, size: int) -> pl.DataFrame:
-    """Return for each stratum larger than ``size`` the ``threshold`` below which ``size`` rows lie.
-
-    Args:
-        fractions: those of all partitions.
-        size: rows to keep in each stratum; fewer are kept where an input's outputs would be parted.
-    """
-    return (
-        fractions.group_by(_STRATUM)
-        .agg(pl.col("fraction").sort().get(size, null_on_oob=True).alias("threshold"))
-        .filter(pl.col("threshold").is_not_null())
-        .sort(_STRATUM)
-    )
-
-
-def sample(chosen: pl.DataFrame, thresholds: pl.DataFrame, settings: ChoiceSettings) -> Choice:
-    """Keep the rows below their stratum's threshold; the others are rejected by ``not_sampled``."""
-    drawn = chosen.with_columns(sampling_fractions(chosen, settings)["fraction"]).join(
-        thresholds, on=_STRATUM, how="left", nulls_equal=True, maintain_order="left"
-    )
-    is_below = pl.col("threshold").is_null() | (pl.col("fraction") < pl.col("threshold"))
-    left, dropped = _parted(drawn, Rule("not_sampled", is_below, pl.col("fraction")))
-    return Choice(left.select(list(CHOSEN)), dropped)
-
-
 @dataclass(frozen=True)
 class Rule:
     """A rule that examples keep or fail.
@@ -177,7 +137,7 @@ class Rule:
     outcome: str = "rejected"
 
 
-def _parted(examples: pl.DataFrame, rule: Rule) -> tuple[pl.DataFrame, pl.DataFrame]:
+def parted_examples(examples: pl.DataFrame, rule: Rule) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the examples that keep ``rule``, and the others as rejects."""
     marked = examples.with_columns(rule.keeps.alias("__keeps"), rule.value.alias("__value"))
     left = marked.filter(pl.col("__keeps")).drop("__keeps", "__value")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
+from pipelines.metricinstruct.card import answer_lines
 from pipelines.metricinstruct.choice import ChoiceSettings
 from pipelines.metricinstruct.configurations import Authorship
 from pipelines.metricinstruct.corruption import CorruptionSettings
@@ -30,7 +31,7 @@ from pipelines.metricinstruct.options import (
     metricinstruct_parser,
 )
 from pipelines.metricinstruct.pipeline import Plan, build
-from pipelines.metricinstruct.publication import DATASET, answer_lines
+from pipelines.metricinstruct.publication import DATASET
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES

@@ -15,7 +15,7 @@ from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
 from pipelines.metricinstruct.sources.rows import lines_of, rows_of
 from pipelines.metricinstruct.sources.source import Source
-from pipelines.options import named_value
+from pipelines.options import mapped_columns, named_value
 from transforms.errors import InputError, OptionError
 from transforms.keys import KEY_LENGTH
 from transforms.reading.files import expand, fingerprint
@@ -23,6 +23,9 @@ from transforms.reading.files import expand, fingerprint
 #: The option that names files of each channel.
 OPTIONS = {REAL: "--sources", SYNTHETIC: "--synthetic"}
 _FORM = "NAME=PATH, with a name of pipelines/metricinstruct/SOURCES.md or one of your own"
+_MAP_FORM = (
+    "NAME:task=TASK,input_context=COLUMN,... with the NAME given to --sources or --synthetic"
+)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
@@ -177,7 +180,7 @@ def _descriptions(field_maps: Sequence[str], instructions: Sequence[str]) -> dic
     )
     found: dict[str, Description] = {}
     for option in field_maps:
-        name, fields = _field_map(option)
+        name, fields = mapped_columns(option, _MAP_FORM)
         if name in found:
             raise OptionError(f"--field-map {option!r}: a second map for {name}; leave one")
         task = fields.pop("task", "")
@@ -186,22 +189,6 @@ def _descriptions(field_maps: Sequence[str], instructions: Sequence[str]) -> dic
     for name in texts:
         raise OptionError(f"--instruction {name}: add --field-map {name}:..., or leave it out")
     return found
-
-
-def _field_map(option: str) -> tuple[str, dict[str, str]]:
-    name, colon, pairs = option.partition(":")
-    fields: dict[str, str] = {}
-    for pair in pairs.split(","):
-        field, equals, column = (part.strip() for part in pair.partition("="))
-        if not (name.strip() and colon and equals and field and column):
-            raise OptionError(
-                f"--field-map {option!r}: write NAME:task=TASK,input_context=COLUMN,... with the "
-                "NAME given to --sources or --synthetic"
-            )
-        if field in fields:
-            raise OptionError(f"--field-map {option!r}: {field} is given twice; leave one")
-        fields[field] = column
-    return name.strip(), fields
 
 
 def _keys_in(path: str) -> list[str]:

@@ -24,13 +24,12 @@ from pipelines.metricinstruct.inputs import SourceInput
 from pipelines.metricinstruct.profiles import count_profiles, sum_profiles
 from pipelines.metricinstruct.publication import PUBLICATION
 from pipelines.metricinstruct.selection import SelectionSettings, candidates, selection
+from pipelines.metricinstruct.stage_frames import SUMS, named
 from pipelines.metricinstruct.stages import (
-    SUMS,
     AnalyseExamples,
     choose_examples,
     filter_analyses,
     finish_partition,
-    named,
     read_source,
     select_examples,
 )

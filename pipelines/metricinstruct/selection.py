@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipelines.metricinstruct.choice import (
-    ChoiceSettings,
+from pipelines.metricinstruct.choice import ChoiceSettings
+from pipelines.metricinstruct.sampling import (
+    STRATUM,
     sample,
     sampling_fractions,
     sampling_thresholds,
@@ -29,8 +30,6 @@ CANDIDATES: Schema = {
     "fraction": pl.Float64,
     "key": pl.String,  # place in the order by which a limit takes
 }
-
-_STRATUM = ["channel", "source", "stratum"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def selection(frames: Iterable[pl.DataFrame], settings: SelectionSettings) -> Se
     thresholds = pl.concat([nothing, *parts])
     if settings.limit is None:
         return Selection(thresholds, None)
-    drawn = rows.join(thresholds, on=_STRATUM, how="left", nulls_equal=True)
+    drawn = rows.join(thresholds, on=STRATUM, how="left", nulls_equal=True)
     within = drawn.filter(
         pl.col("threshold").is_null() | (pl.col("fraction") < pl.col("threshold"))
     )

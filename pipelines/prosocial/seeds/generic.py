@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import polars as pl
 
+from pipelines.options import mapped_columns
 from pipelines.prosocial.seeds.cells import cell_texts, stripped
 from pipelines.prosocial.seeds.rows import ROT_SEPARATOR, Reading, Rule, seed_rows
 from transforms.errors import OptionError
@@ -36,6 +37,11 @@ class FieldMap:
         return tuple(dict.fromkeys(column for column in named if column is not None))
 
 
+_FORM = (
+    "NAME:situation=COLUMN,split=COLUMN,rots=COLUMN,etc=COLUMN with the NAME given to --seeds; all "
+    "but situation can be left out"
+)
+
 #: What is read where no field map is given: columns named like the fields, if they are there.
 DEFAULT_FIELD_MAP = FieldMap(situation="situation", split="split", rots="rots", etc="etc")
 
@@ -46,26 +52,16 @@ def parse_field_map(option: str) -> tuple[str, FieldMap]:
     Raises:
         OptionError: the text has another form, an unknown field, one twice, or no situation.
     """
-    name, colon, pairs = option.partition(":")
+    name, columns = mapped_columns(option, _FORM)
     known = [field.name for field in fields(FieldMap)]
-    columns: dict[str, str] = {}
-    for pair in pairs.split(","):
-        field, equals, column = (part.strip() for part in pair.partition("="))
-        if not (name.strip() and colon and equals and field and column):
-            raise OptionError(
-                f"--field-map {option!r}: write NAME:situation=COLUMN,split=COLUMN,rots=COLUMN,"
-                "etc=COLUMN with the NAME given to --seeds; all but situation can be left out"
-            )
+    for field in columns:
         if field not in known:
             raise OptionError(
                 f"--field-map {option!r}: no field {field!r}; the fields are {', '.join(known)}"
             )
-        if field in columns:
-            raise OptionError(f"--field-map {option!r}: {field} is given twice; leave one")
-        columns[field] = column
     if "situation" not in columns:
         raise OptionError(f"--field-map {option!r}: add situation=COLUMN, the seed text's column")
-    return name.strip(), FieldMap(**columns)
+    return name, FieldMap(**columns)
 
 
 def rows(

@@ -18,7 +18,8 @@ import pytest
 from pipelines.metricinstruct import stages
 from pipelines.metricinstruct.choice import ChoiceSettings
 from pipelines.metricinstruct.corruption import CorruptionSettings
-from pipelines.metricinstruct.drafting import Draft, DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.drafts import Draft
 from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.inputs import SourceInput
 from pipelines.metricinstruct.profiles import count_profiles

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from pipelines.metricinstruct.answer_shares import ANSWERS, count_answers
-from pipelines.metricinstruct.drafting import ANALYSED
+from pipelines.metricinstruct.drafts import ANALYSED
 from pipelines.metricinstruct.errors.answers import Analysis, Fault, settle, to_columns
 from pipelines.metricinstruct.errors.record import ErrorRecord
 from pipelines.metricinstruct.filter_settings import load_filters

@@ -13,11 +13,9 @@ from pipelines.metricinstruct.choice import (
     CHOICES,
     ChoiceSettings,
     choose,
-    sample,
-    sampling_fractions,
-    sampling_thresholds,
 )
 from pipelines.metricinstruct.ranking import METRICS
+from pipelines.metricinstruct.sampling import sample, sampling_fractions, sampling_thresholds
 from pipelines.metricinstruct.schema import (
     CHOSEN,
     EXAMPLES,

@@ -9,13 +9,8 @@ import polars as pl
 import pytest
 
 from pipelines.metricinstruct.corruption import CorruptionSettings
-from pipelines.metricinstruct.drafting import (
-    ANALYSED,
-    UNFINISHED,
-    VERDICTS,
-    DraftAnalyses,
-    DraftSettings,
-)
+from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
+from pipelines.metricinstruct.drafts import ANALYSED, UNFINISHED, VERDICTS
 from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.schema import REJECTED, SYNTHETIC
 from pipelines.metricinstruct.sources.source import output_id

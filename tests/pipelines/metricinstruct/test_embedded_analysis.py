@@ -11,37 +11,18 @@ from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
 from pipelines.metricinstruct.lengths import EMBEDDED_LENGTHS
 from pipelines.metricinstruct.schema import ASPECTS, SYNTHETIC, TRANSLATION
 from pipelines.metricinstruct.task_prompts import load_task_prompts
+from tests.embedded import finished_by_the_model
 from tests.pipelines.metricinstruct.scripted_caller import OUTPUT, chosen_rows
-from transforms.llm.embedded.server import EmbeddedModel
-from transforms.llm.engine import Engine
-from transforms.llm.settings import EngineSettings
 
 
 @pytest.mark.model
 @pytest.mark.timeout(900)
 def test_the_model_analyses_an_output_and_corrupts_a_reference(tmp_path: Path) -> None:
     frames = {"chosen": chosen_rows({}, {"channel": SYNTHETIC})}
-    with EmbeddedModel("qwen2.5-coder-0.5b-instruct") as served:
-        settings = EngineSettings(
-            base_url=served.base_url,
-            model=served.model,
-            cache=str(tmp_path / "cache"),
-            endpoint=served.identity,
-            concurrency=served.slots,
-            timeout=served.timeout,
-            extra_body=served.extra_body,
-        )
-        corruption = CorruptionSettings("edits", reference_share=0, paraphrase_share=0)
-        work = DraftAnalyses(
-            load_task_prompts(),
-            DraftSettings("own_answer_first", corruption, "off", EMBEDDED_LENGTHS),
-        )
-        engine = Engine(settings, "none")
-        try:
-            results = engine.submit(0, work.items(frames), work.work).result(800)
-        finally:
-            engine.close()
-    made = work.finish(frames, results)
+    corruption = CorruptionSettings("edits", reference_share=0, paraphrase_share=0)
+    settings = DraftSettings("own_answer_first", corruption, "off", EMBEDDED_LENGTHS)
+    work = DraftAnalyses(load_task_prompts(), settings)
+    made = finished_by_the_model(lambda _: work, frames, tmp_path / "cache")
     assert made["unfinished"].height == 0
     # A model so small may give the reference back as it was.
     assert set(made["rejected"]["rule"]) <= {"unchanged_output"}

@@ -9,7 +9,8 @@ from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.profiles import PROFILES
 from pipelines.metricinstruct.publication import STAGES
 from pipelines.metricinstruct.schema import CHOSEN
-from pipelines.metricinstruct.stages import SCHEMAS, finish_partition, named
+from pipelines.metricinstruct.stage_frames import SCHEMAS, named
+from pipelines.metricinstruct.stages import finish_partition
 from transforms.ledger import build_ledger
 from transforms.partitions import Frames
 

@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.configurations import released
 from pipelines.metricinstruct.publication import PUBLICATION
-from pipelines.metricinstruct.stages import SUMS
+from pipelines.metricinstruct.stage_frames import SUMS
 from pipelines.metricinstruct.statistics import (
     STATISTICS,
     merge_statistics,

@@ -12,7 +12,7 @@ from expectations.runner import SuiteRunner, load_suite
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.configurations import Authorship, configurations, released
 from pipelines.metricinstruct.publication import PUBLICATION
-from pipelines.metricinstruct.stages import SUMS
+from pipelines.metricinstruct.stage_frames import SUMS
 from pipelines.metricinstruct.statistics import partition_statistics
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from tests.faults import COMMON, Fault, TablesFault, every, failed, first, rows, table, where

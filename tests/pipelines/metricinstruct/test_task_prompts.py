@@ -79,6 +79,8 @@ def test_examples_pass_our_own_parsers_and_filters(task):
         channel=pl.lit("synthetic"),
         hypothesis=pl.lit(structured.output),
         aspects=pl.lit(list(ASPECTS[task])),
+        aspects_missing=pl.lit([], pl.List(pl.String)),
+        aspects_unasked=pl.lit([], pl.List(pl.String)),
     )
     verdicts = apply(analysis_filters(load_filters()), tables(rows))
     assert verdicts.select("rule", "value").rows() == []

@@ -10,11 +10,9 @@ import pytest
 from pipelines.prosocial import schema
 from pipelines.prosocial.dialogue import DraftSettings
 from pipelines.prosocial.drafting import DraftDialogues
+from tests.embedded import finished_by_the_model
 from transforms.keys import content_key
-from transforms.llm.embedded.server import EmbeddedModel
-from transforms.llm.engine import Engine
 from transforms.llm.prompts import load_prompts
-from transforms.llm.settings import EngineSettings
 
 PROMPT_FILES = Path(__file__).parents[3] / "pipelines" / "prosocial" / "prompts"
 SITUATION = "taking the last slice of pizza without asking my roommates"
@@ -36,25 +34,12 @@ def test_the_model_makes_a_whole_dialogue(tmp_path: Path) -> None:
         "responses": pl.DataFrame([{**done, "episode_done": False}], schema=schema.RESPONSES),
         "annotations": pl.DataFrame(schema=schema.ANNOTATIONS),
     }
-    with EmbeddedModel("qwen2.5-coder-0.5b-instruct") as served:
-        settings = EngineSettings(
-            base_url=served.base_url,
-            model=served.model,
-            cache=str(tmp_path / "cache"),
-            endpoint=served.identity,
-            concurrency=served.slots,
-            timeout=served.timeout,
-            extra_body=served.extra_body,
-        )
-        work = DraftDialogues(
-            load_prompts(PROMPT_FILES), DraftSettings(served.model, model_as_crowd=True)
-        )
-        engine = Engine(settings, "none")
-        try:
-            results = engine.submit(0, work.items(frames), work.work).result(800)
-        finally:
-            engine.close()
-    made = work.finish(frames, results)
+    prompts = load_prompts(PROMPT_FILES)
+    made = finished_by_the_model(
+        lambda model: DraftDialogues(prompts, DraftSettings(model, model_as_crowd=True)),
+        frames,
+        tmp_path / "cache",
+    )
     assert made["unfinished"].height == 0
     assert made["drafts"].select("turn", "field").rows() == [
         (0, "context"),
