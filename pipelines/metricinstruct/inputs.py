@@ -122,7 +122,8 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
     """Return the keys of evaluation inputs that the options name, sorted.
 
     Args:
-        exclude: ``NAME=PATTERN`` for files of a source, else patterns of files of keys, one a line.
+        exclude: ``NAME=PATTERN`` for files of a source, ``NAME=PATTERN#FILE`` for the inputs in
+            them whose ids the file lists, one a line; else patterns of files of keys, one a line.
 
     Raises:
         OptionError: there is no such source.
@@ -137,7 +138,12 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
                     f"--exclude {text!r}: rows of {name} only number their inputs; give a file of "
                     "keys, as the column key of `structured` has them"
                 )
-            keys.update(read_keys(expand([pattern]), SOURCES[name]))
+            path, of_some, ids = pattern.partition("#")
+            items = _ids_in(ids) if of_some else None
+            found = read_keys(expand([path]), SOURCES[name], items)
+            if not found:
+                raise InputError(f"--exclude {text!r}: no input of {path} is meant; check the ids")
+            keys.update(found)
         elif equals and "/" not in name:
             raise OptionError(
                 f"--exclude {text!r}: there is no source {name}; known are "
@@ -189,6 +195,10 @@ def _descriptions(field_maps: Sequence[str], instructions: Sequence[str]) -> dic
     for name in texts:
         raise OptionError(f"--instruction {name}: add --field-map {name}:..., or leave it out")
     return found
+
+
+def _ids_in(path: str) -> frozenset[str]:
+    return frozenset(line.strip() for _, line in lines_of(path) if line.strip())
 
 
 def _keys_in(path: str) -> list[str]:

@@ -122,7 +122,7 @@ def metricinstruct_parser() -> OptionParser:
         action="extend",
         metavar="[NAME=]FILE",
         help="evaluation inputs to leave out: a file of keys, one a line, or NAME=FILE, a file of "
-        "that source",
+        "that source (NAME=FILE#IDS: those of its inputs whose ids the file IDS lists)",
     )
     choice.add_argument(
         "--metric",

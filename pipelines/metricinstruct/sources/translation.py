@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC, TRANSLATION
 from pipelines.metricinstruct.sources.mqm import read_mqm
-from pipelines.metricinstruct.sources.source import Example, Row, Source, Yielded, row_by_row
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    Rejected,
+    Row,
+    Source,
+    Yielded,
+    row_by_row,
+)
 from pipelines.metricinstruct.sources.values import Unusable, as_text, shown
 
 LANGUAGES = {
@@ -22,6 +31,8 @@ DIRECT_ASSESSMENT_PAIRS = ("en-zh", "de-en", "ru-en")
 PARALLEL_PAIRS = ("zh-en", "de-en", "cs-en", "ru-en", "fr-de")
 #: Outputs of WMT 2022 and later are kept for evaluation.
 FIRST_EVALUATION_YEAR = 2022
+#: The year in a file's name, e.g. that of ``mqm_generalMT2022_ende.tsv``.
+_YEAR = re.compile(r"(?<!\d)(20\d\d)(?!\d)")
 
 
 def instruction_for(pair: str) -> str:
@@ -31,7 +42,13 @@ def instruction_for(pair: str) -> str:
 
 
 def _mqm(rows: Iterator[Row]) -> Iterator[Yielded]:
-    return read_mqm(rows, MQM_PAIRS)
+    """Read MQM annotations; of a file whose name tells a year of evaluation no output is used."""
+    for row, yielded in read_mqm(rows, MQM_PAIRS):
+        year = _YEAR.search(os.path.basename(row.file))
+        if isinstance(yielded, Example) and year and int(year[1]) >= FIRST_EVALUATION_YEAR:
+            yield row, Rejected("evaluation_year", "file", year[1], yielded)
+        else:
+            yield row, yielded
 
 
 def _direct_assessment(row: Row) -> Iterator[Example]:

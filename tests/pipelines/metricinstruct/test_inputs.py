@@ -123,3 +123,16 @@ def test_evaluation_inputs_come_from_keys_or_from_files_of_a_source(tmp_path: Pa
         excluded_keys([str(keys)])
     with pytest.raises(OptionError, match="there is no source webnlg"):
         excluded_keys(["webnlg=test.json"])
+
+
+def test_of_a_files_inputs_those_with_the_ids_of_a_list_are_left_out(tmp_path: Path) -> None:
+    annotated = FOLDER / "model_annotations.aligned.paired.jsonl"
+    (one,) = source_inputs({REAL: [f"summeval={annotated}"]})
+    by_id = {str(row["item"]): str(row["key"]) for row in read(one)["examples"]}
+    some = sorted(by_id)[:2]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join([*some, "", "another"]))
+    assert excluded_keys([f"summeval={annotated}#{ids}"]) == sorted(by_id[item] for item in some)
+    ids.write_text("another\n")
+    with pytest.raises(InputError, match=r"no input of .* is meant; check the ids"):
+        excluded_keys([f"summeval={annotated}#{ids}"])

@@ -130,7 +130,8 @@ def test_a_model_that_annotated_is_compared_with_the_people_who_did(
         names = (f"quintd {dataset}: model gpt-4", f"quintd {dataset}: people")
         ours = [groups[("fake", name)] for name in names]
         assert ours[0]["segments"] == ours[1]["segments"] == groups[names]["segments"] > 20
-        assert 0.2 < groups[names]["character_f1"] < 0.6
+        # Of all 400 outputs each it is 0.37, see the tests of the sources.
+        assert 0.1 < groups[names]["character_f1"] < 0.6
     raters = groups[("wmt_mqm en-de: people", "wmt_mqm en-de: people")]
     pairs = [
         row

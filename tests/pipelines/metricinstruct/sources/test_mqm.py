@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import polars as pl
 import pytest
@@ -167,3 +168,22 @@ def test_annotators_who_differ_are_averaged(written, read_file):
     path = written("mqm_x_ende.tsv", "\n".join([HEADER, *rows]) + "\n")
     scores = segment_scores(read_file("wmt_mqm", path)["human_errors"])
     assert scores["score"].to_list() == [pytest.approx(-2.55)]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_used"),
+    [
+        ("mqm_newstest2021_ende.tsv", True),
+        ("mqm_ted_ende.tsv", True),
+        ("mqm_generalMT2022_ende.tsv", False),
+        ("mqm_generalMT2023_ende.tsv", False),
+    ],
+)
+def test_outputs_of_evaluation_years_are_left_out(written, read_file, name, is_used):
+    header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
+    row = "A\td\t1\t1\tr1\tSource text.\tEin <v>Text</v>.\tStyle/Awkward\tMinor\n"
+    frames = read_file("wmt_mqm", written(name, header + row))
+    assert frames["examples"].height == is_used
+    rejected = frames["rejected"].select("rule", "value").rows()
+    assert rejected == ([] if is_used else [("evaluation_year", re.search(r"20\d\d", name)[0])])
+    assert frames["human_errors"].height == 1
