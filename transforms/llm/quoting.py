@@ -22,8 +22,9 @@ _ROLE = re.compile(
     re.IGNORECASE,
 )
 _HASHES = re.compile(r"#{2,}")
-# One search tells that a text has nothing to quote, which holds for nearly every text.
-_SUSPECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029<|｜\\[:：]|##")
+# One search tells that a text has nothing to quote, which holds for nearly every text. It is for a
+# single set of characters, which is looked for in a fraction of the time that any other form takes.
+_SUSPECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029<|｜\\[:：#]")
 
 
 @lru_cache(maxsize=256)  # an utterance stands in every prompt of the dialogue that follows it
