@@ -74,6 +74,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         {REAL: options.sources, SYNTHETIC: options.synthetic},
         options.outputs,
         options.inputs,
+        options.annotations,
         options.field_map,
         options.instruction,
     )

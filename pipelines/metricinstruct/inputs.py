@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources.annotations import Annotations
 from pipelines.metricinstruct.sources.hub import HUB, hub_fingerprint
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import read_outputs
@@ -62,6 +63,7 @@ def source_inputs(
     files: Mapping[str, Sequence[str]],
     outputs: Sequence[str] = (),
     numbered: Sequence[str] = (),
+    annotations: Sequence[str] = (),
     field_maps: Sequence[str] = (),
     instructions: Sequence[str] = (),
 ) -> list[SourceInput]:
@@ -71,6 +73,7 @@ def source_inputs(
         files: for each channel its ``NAME=PATTERN`` texts.
         outputs: ``NAME=PATTERN`` texts of system outputs beside a source of the real channel.
         numbered: ``NAME=PATTERN`` texts of inputs beside a source whose rows only number them.
+        annotations: ``NAME=PATTERN`` texts of human annotations of a source's outputs.
         field_maps: ``NAME:task=TASK,FIELD=COLUMN,...`` texts for sources of the user's own.
         instructions: ``NAME=TEXT`` texts for sources of the user's own.
 
@@ -79,27 +82,34 @@ def source_inputs(
         InputError: no file for a pattern, or a file that isn't its source's.
     """
     named = {channel: _by_name(OPTIONS[channel], files.get(channel, ())) for channel in CHANNELS}
-    beside = _by_name("--outputs", outputs)
-    inputs_beside = _by_name("--inputs", numbered)
+    beside = {
+        option: _by_name(option, texts)
+        for option, texts in (
+            ("--outputs", outputs),
+            ("--inputs", numbered),
+            ("--annotations", annotations),
+        )
+    }
     described = _descriptions(field_maps, instructions)
-    for name in inputs_beside:
+    for name in beside["--inputs"]:
         if name in described or (name in SOURCES and SOURCES[name].input_place is None):
             raise OptionError(f"--inputs {name}: its own file has the inputs; leave it out")
-    for option, names in (
-        ("--field-map", described),
-        ("--outputs", beside),
-        ("--inputs", inputs_beside),
-    ):
-        for name in names:
+    for option in ("--field-map", *beside):
+        for name in beside.get(option, described):
             if not any(name in named[channel] for channel in CHANNELS):
                 raise OptionError(f"{option} {name}: add --sources {name}=PATH, or leave it out")
     found = []
     for channel in CHANNELS:
         for name, patterns in sorted(named[channel].items()):
-            own = expand(beside[name]) if channel == REAL and name in beside else []
-            inputs = expand(inputs_beside[name]) if name in inputs_beside else []
+            # Outputs, and what people say of them, are for the real channel.
+            files_beside = [
+                tuple(expand(own[name]))
+                if name in own and (channel == REAL or option == "--inputs")
+                else ()
+                for option, own in beside.items()
+            ]
             for path in _paths(patterns):
-                file = SourceFile(name, channel, path, tuple(own), tuple(inputs))
+                file = SourceFile(name, channel, path, *files_beside)
                 found.append(SourceInput(file, described.get(name)))
     for one in found:
         check(one)
@@ -107,15 +117,16 @@ def source_inputs(
 
 
 def check(one: SourceInput) -> None:
-    """Read the first row of a file, its outputs and its inputs.
+    """Read the first row of a file, and what comes beside it.
 
     Raises:
         OptionError: its source is unknown or doesn't serve its channel.
-        InputError: the file isn't its source's, or its outputs or inputs have none of their forms.
+        InputError: the file isn't its source's, or one beside it has none of its forms.
     """
     next(rows_of(one.file.path, one.source))
     read_outputs(one.file.outputs)
     NumberedInputs(one.file.inputs)
+    Annotations(one.file.annotations)
 
 
 def excluded_keys(exclude: Sequence[str]) -> list[str]:
@@ -158,7 +169,9 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
 def input_fingerprints(inputs: Sequence[SourceInput]) -> list[dict[str, Any]]:
     """Return what identifies the content of every file and dataset behind ``inputs``, sorted."""
     paths = {
-        path for one in inputs for path in (one.file.path, *one.file.outputs, *one.file.inputs)
+        path
+        for file in (one.file for one in inputs)
+        for path in (file.path, *file.outputs, *file.inputs, *file.annotations)
     }
     return [
         hub_fingerprint(path) if path.startswith(HUB) else fingerprint(path)

@@ -18,15 +18,16 @@ AnswerForm = Literal["structured", "labelled", "edits"]
 class MetricInstructOptions(RunOptions):
     """Everything a run of the MetricInstruct pipeline needs to know.
 
-    ``sources``, ``synthetic``, ``outputs``, ``inputs``, ``choice`` and ``instruction`` hold
-    ``NAME=VALUE`` and ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given. ``analysis`` and
-    ``answer_form`` None stand for what suits the model.
+    ``sources``, ``synthetic``, ``outputs``, ``inputs``, ``annotations``, ``choice`` and
+    ``instruction`` hold ``NAME=VALUE`` and ``field_map`` holds ``NAME:FIELD=COLUMN,...`` as given.
+    ``analysis`` and ``answer_form`` None stand for what suits the model.
     """
 
     sources: tuple[str, ...] = ()
     synthetic: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
     field_map: tuple[str, ...] = ()
     instruction: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -40,7 +41,8 @@ class MetricInstructOptions(RunOptions):
     filters: str | None = None
 
     @field_validator(
-        "sources", "synthetic", "outputs", "inputs", "choice", "instruction", mode="before"
+        *("sources", "synthetic", "outputs", "inputs", "annotations", "choice", "instruction"),
+        mode="before",
     )
     @classmethod
     def _pairs_from_mapping(cls, value: Any) -> Any:
@@ -99,6 +101,14 @@ def metricinstruct_parser() -> OptionParser:
         action="extend",
         metavar="NAME=PATTERN",
         help="the inputs of a source whose rows only number them (quintd)",
+    )
+    data.add_argument(
+        "--annotations",
+        nargs="+",
+        action="extend",
+        metavar="NAME=PATTERN",
+        help="what people marked in the outputs of a source: JSON lines of id, system, annotator "
+        "and errors; the model's agreement with them stands in the card",
     )
     data.add_argument(
         "--field-map",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.metricinstruct.schema import SYNTHETIC
+from pipelines.metricinstruct.sources.annotations import Annotations
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
@@ -36,6 +37,7 @@ class SourceFile:
         path: the file, or a dataset, see ``hub``.
         outputs: files with outputs for its inputs (real channel), where it has none itself.
         inputs: files with the inputs of its rows, where it has none itself.
+        annotations: files with human annotations of its outputs (real channel).
     """
 
     source: str
@@ -43,6 +45,7 @@ class SourceFile:
     path: str
     outputs: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
 
 
 def read_source_file(
@@ -55,9 +58,9 @@ def read_source_file(
     counted apart: it is the sum of ``input_rows`` over examples and rejected.
 
     Raises:
-        InputError: the file, or one with its outputs or inputs, can't be read or has another form.
+        InputError: the file, or one beside it, can't be read or has another form.
     """
-    outputs = read_outputs(file.outputs)
+    outputs, annotations = read_outputs(file.outputs), Annotations(file.annotations)
     chunk = Chunk(file.channel, source, split_of_file(file.path))
     rows = _Counted(rows_of(file.path, source))
     readable = _readable(rows, chunk)
@@ -75,10 +78,11 @@ def read_source_file(
                 if isinstance(example, Rejected):
                     chunk.reject(row, example)
                 else:
-                    chunk.add_output(row, example)
+                    chunk.add_output(row, annotations.on(example))
         if chunk.size >= chunk_rows:
             yield from chunk.frames()
     outputs.check_rows(rows.count, file.path)
+    annotations.tell_unused(file.path)
     yield from chunk.frames()
     yield "counts", count_in("input_rows", rows.count)
 

@@ -166,7 +166,18 @@ def test_agreement_with_human_annotators_stands_in_statistics_and_card(
     between = pairs[("wmt_mqm en-de: rater1", "wmt_mqm en-de: rater2")]
     assert ours["segments"] >= between["segments"] > 2
     assert 0 <= ours["character_f1_severity"] <= ours["character_f1"] <= 1
+    groups = {
+        (row["first"], row["second"]): row for row in statistics_of(result)["agreement_of_groups"]
+    }
+    people = "wmt_mqm en-de: people"
+    assert groups[people, people]["segments"] == between["segments"]
+    assert groups["fake", people]["segments"] == ours["segments"] + sum(
+        row["segments"]
+        for (first, second), row in pairs.items()
+        if first == "fake" and second.startswith("wmt_mqm") and second != "wmt_mqm en-de: rater1"
+    )
     card = (Path(result.path) / "README.md").read_text()
+    assert f"| {people} | {people} |" in card
     assert f"| fake | wmt_mqm en-de: rater1 | {ours['segments']} |" in card
     human = rows(result, "human")
     structured = rows(result, "structured").filter(pl.col("channel") == "real")
@@ -356,6 +367,50 @@ def test_a_dataset_of_the_hub_is_a_source_and_its_content_stands_in_the_manifest
     (one,) = manifest["run"]["inputs"]
     assert one == hub_fingerprint("hub:owner/name:default:test")
     assert len(one["sha256"]) == 64
+
+
+def test_own_annotations_by_several_people_give_agreement_in_version_and_card(
+    endpoint: FakeEndpoint, tmp_path: Path
+) -> None:
+    own, ratings = tmp_path / "mine.jsonl", tmp_path / "ratings.jsonl"
+    texts = [f"A storm closed harbour {n} for a whole week." for n in range(12)]
+    own.write_text(
+        "".join(
+            json.dumps({"n": n, "text": f"Harbour {n} was closed.", "out": text, "who": "birch"})
+            + "\n"
+            for n, text in enumerate(texts)
+        )
+    )
+    marked = {"category": "Relevance", "severity": "Major", "text": "whole week"}
+    ratings.write_text(
+        "".join(
+            json.dumps({"id": n, "system": "birch", "annotator": who, "errors": errors}) + "\n"
+            for n in range(12)
+            for who, errors in (("ann", [marked]), ("bo", [marked] if n % 2 else []))
+        )
+    )
+    columns = "input_context=text,hypothesis=out,system=who,id=n"
+    given = [
+        *("--sources", f"mine={own}", "--annotations", f"mine={ratings}", "--choice", "mine=all"),
+        *("--field-map", f"mine:task=summarization,{columns}", "--partitions", "1"),
+        *("--instruction", "mine=Write a summary of the text.", "--output", str(tmp_path / "out")),
+        *("--model", "fake", "--base-url", endpoint.base_url),
+    ]
+    result = mint(parse(metricinstruct_parser(), MetricInstructOptions, given))
+    assert ledger_of(result)["human_annotations"]["in"] == 24
+    tables = statistics_of(result)
+    pairs = {(row["first"], row["second"]): row for row in tables["agreement"]}
+    assert set(pairs) == {("fake", "mine: ann"), ("fake", "mine: bo"), ("mine: ann", "mine: bo")}
+    between = pairs["mine: ann", "mine: bo"]
+    assert between["segments"] == pairs["fake", "mine: bo"]["segments"] > 6
+    assert 0.5 < between["character_f1"] < 1
+    groups = {(row["first"], row["second"]): row for row in tables["agreement_of_groups"]}
+    assert groups["fake", "mine: people"]["segments"] == 2 * between["segments"]
+    assert groups["mine: people", "mine: people"]["character_f1"] == between["character_f1"]
+    card = (Path(result.path) / "README.md").read_text()
+    assert f"| mine: ann | mine: bo | {between['segments']} |" in card
+    manifest = json.loads((Path(result.path) / "manifest.json").read_text())
+    assert [Path(one["path"]).name for one in manifest["run"]["inputs"]] == [own.name, ratings.name]
 
 
 def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path: Path) -> None:

@@ -132,13 +132,5 @@ def test_a_model_that_annotated_is_compared_with_the_people_who_did(
         assert ours[0]["segments"] == ours[1]["segments"] == groups[names]["segments"] > 20
         # Of all 400 outputs each it is 0.37, see the tests of the sources.
         assert 0.1 < groups[names]["character_f1"] < 0.6
-    raters = groups[("wmt_mqm en-de: people", "wmt_mqm en-de: people")]
-    pairs = [
-        row
-        for row in tables["agreement"]
-        if row["first"].startswith("wmt_mqm en-de: ") and row["second"].startswith("wmt_mqm en-de")
-    ]
-    assert raters["segments"] == sum(row["segments"] for row in pairs) > 20
     card = (Path(runs[0].path) / "README.md").read_text()
-    assert "| wmt_mqm en-de: people | wmt_mqm en-de: people |" in card
     assert "| fake | quintd gsmarena: people |" in card

@@ -35,10 +35,11 @@ def read_file() -> Callable[..., Frames]:
         outputs: tuple[Path, ...] = (),
         chunk_rows: int = 4096,
         inputs: tuple[Path, ...] = (),
+        annotations: tuple[Path, ...] = (),
     ) -> Frames:
         if isinstance(source, str):
             source = source_named(source, channel)
-        beside = (tuple(str(one) for one in paths) for paths in (outputs, inputs))
+        beside = (tuple(str(one) for one in paths) for paths in (outputs, inputs, annotations))
         file = SourceFile(source.name, channel, str(path), *beside)
         chunks = list(read_source_file(file, source, chunk_rows))
         frames = {

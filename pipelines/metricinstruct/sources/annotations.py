@@ -1,0 +1,125 @@
+"""Human annotations beside a source: what people marked in its systems' outputs.
+
+JSON lines, one for each output and annotator: ``id`` (the input's id in the source), ``system``,
+``annotator`` and ``errors``, a list of objects of ``category`` and, where known, ``start`` and
+``end`` (characters of the output), ``text``, ``severity``, ``weight`` and ``comment``. An empty
+list says that the annotator found nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipelines.metricinstruct.schema import NO_ERROR
+from pipelines.metricinstruct.sources.rows import lines_of
+from pipelines.metricinstruct.sources.source import Example, HumanError
+from pipelines.metricinstruct.sources.values import (
+    Unusable,
+    as_comment,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    as_whole,
+)
+from transforms.errors import InputError
+
+logger = logging.getLogger("remint.metricinstruct")
+
+#: An output: its input's id, and its system.
+_Output = tuple[str, str]
+
+
+class Annotations:
+    """The annotations in files, by output; ``unused`` are those that no example has asked for.
+
+    Raises:
+        InputError: a file has another form, or an annotator judges an output twice.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._by_output: dict[_Output, dict[str, list[Any]]] = {}
+        for path in paths:
+            for number, text in lines_of(path):
+                if text.strip():
+                    self._add(path, number, text)
+        self._unused = set(self._by_output)
+
+    def _add(self, path: str, number: int, text: str) -> None:
+        try:
+            row = as_object(json.loads(text), "line")
+            item, system, annotator = (
+                as_text(str(row[name]), name) for name in ("id", "system", "annotator")
+            )
+            errors = as_list(row.get("errors"), "errors")
+            for error in errors:
+                _human_error(as_object(error, "errors"), annotator, "")
+        except (ValueError, KeyError, Unusable) as error:
+            fault = f"{error.field}: {error.rule}" if isinstance(error, Unusable) else str(error)
+            raise InputError(
+                f"{path}, line {number}: annotations are objects of id, system, annotator and "
+                f"errors, each of these with a category ({fault})"
+            ) from error
+        judged = self._by_output.setdefault((item, system), {})
+        if annotator in judged:
+            raise InputError(
+                f"{path}, line {number}: {annotator} has judged that output already; write all "
+                "errors of an output and annotator on one line"
+            )
+        judged[annotator] = errors
+
+    def on(self, example: Example) -> Example:
+        """Return the example of an output with what people marked in it."""
+        output = (example.item or "", example.system or "")
+        judged = self._by_output.get(output)
+        if not judged or example.hypothesis is None:
+            return example
+        self._unused.discard(output)
+        errors = list(example.errors)
+        for annotator, marked in sorted(judged.items()):
+            errors += [_human_error(error, annotator, example.hypothesis) for error in marked]
+            if not marked:
+                errors.append(HumanError(annotator, NO_ERROR, NO_ERROR))
+        return replace(example, errors=tuple(errors))
+
+    def tell_unused(self, path: str) -> None:
+        """Tell how many annotated outputs the source's file lacks."""
+        if self._unused:
+            logger.warning(
+                "%s: %d of %d annotated outputs are not in it",
+                path,
+                len(self._unused),
+                len(self._by_output),
+            )
+
+
+def _human_error(error: Any, annotator: str, output: str) -> HumanError:
+    """Return an error, with its place where it has one in the output.
+
+    A text that isn't where the offsets say is one without a place; without offsets it is looked
+    for, and has a place where it stands once.
+    """
+    text = as_comment(error.get("text"))
+    severity = as_comment(error.get("severity"))
+    unplaced = HumanError(
+        annotator,
+        as_text(error.get("category"), "category"),
+        severity and severity.strip().capitalize(),
+        as_number(error.get("weight")),
+        text=text,
+        comment=as_comment(error.get("comment")),
+    )
+    if error.get("start") is None:
+        if text is None or output.count(text) != 1:
+            return unplaced
+        start, end = output.index(text), output.index(text) + len(text)
+    else:
+        start, end = (as_whole(error.get(name), name) for name in ("start", "end"))
+    found = output[max(start, 0) : end]
+    if not 0 <= start < end <= len(output) or (text is not None and found != text):
+        return unplaced
+    return replace(unplaced, side="output", start=start, end=end, text=found)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from pipelines.metricinstruct.schema import NO_ERROR
+from transforms.errors import InputError
+
+OUTPUT = "A mill was sold, a mill of stone."
+XSUM = json.dumps({"document": "The mill was sold.", "summary": "A mill.", "id": "31"}) + "\n"
+OUTPUTS = json.dumps({"id": 31, "system": "alder", "output": f"  {OUTPUT}"}) + "\n"
+
+
+def judged(*errors, annotator="r1", item="31", system="alder"):
+    row = {"id": item, "system": system, "annotator": annotator, "errors": list(errors)}
+    return json.dumps(row) + "\n"
+
+
+@pytest.fixture
+def read(written, read_file):
+    def read(text):
+        return read_file(
+            "xsum",
+            written("test.jsonl", XSUM),
+            outputs=(written("outputs.jsonl", OUTPUTS),),
+            annotations=(written("ratings.jsonl", text),),
+        )["human_errors"]
+
+    return read
+
+
+def test_errors_of_several_annotators_become_rows_of_the_output(read):
+    error = {"category": "Fluency", "severity": "minor", "start": 2, "end": 6, "text": "mill"}
+    errors = read(judged(error, annotator="r2") + judged(annotator="r1") + judged(item="9"))
+    assert errors.select("annotator", "category", "severity", "side", "start", "end").rows() == [
+        ("r1", NO_ERROR, NO_ERROR, None, None, None),
+        ("r2", "Fluency", "Minor", "output", 2, 6),
+    ]
+    assert errors["id"].n_unique() == 1
+    assert set(errors["item"]) == {"31"}
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ({"text": "sold"}, (11, 15, "sold")),
+        ({"text": "mill"}, (None, None, "mill")),  # it stands twice
+        ({"text": "gone"}, (None, None, "gone")),
+        ({"start": 19, "end": 23}, (19, 23, "mill")),
+        ({"start": 19, "end": 23, "text": "sold"}, (None, None, "sold")),
+        ({"start": 30, "end": 99}, (None, None, None)),
+        ({"start": 5, "end": 5}, (None, None, None)),
+        ({}, (None, None, None)),
+    ],
+)
+def test_an_error_has_a_place_where_its_offsets_or_its_words_tell_one(read, place, found):
+    errors = read(judged({"category": "Accuracy", "weight": 2, **place}))
+    assert errors.select("start", "end", "text").row(0) == found
+    assert errors["weight"].to_list() == [2]
+
+
+def test_annotations_of_outputs_that_the_file_lacks_are_told(read, caplog):
+    with caplog.at_level(logging.WARNING, "remint.metricinstruct"):
+        read(judged() + judged(item="32") + judged(system="birch"))
+    assert "2 of 3 annotated outputs are not in it" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{\n", "line 1: annotations are objects of id"),
+        ("[]\n", "line 1: annotations are objects of id"),
+        (judged() + '{"id": "31", "system": "alder", "errors": []}\n', "line 2: .*annotator"),
+        (judged({"severity": "Major"}), "category"),
+        (judged({"category": "Fluency", "start": "2", "end": 6}), "start"),
+        (judged() + judged(), "line 2: r1 has judged that output already"),
+    ],
+)
+def test_annotations_of_another_form_are_refused(read, text, message):
+    with pytest.raises(InputError, match=message):
+        read(text)
