@@ -60,7 +60,8 @@ check: install
 
 benchmark: install
 	@$(BIN)/python benchmarks/calls.py
-	@$(BIN)/python benchmarks/assemble.py
+	@$(BIN)/python benchmarks/assemble.py --dataset prosocial
+	@$(BIN)/python benchmarks/assemble.py --dataset metricinstruct
 
 clean:
 	rm -rf $(VENV) $(OUTPUT)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.metricinstruct import texts
 
 Error = dict[str, Any]
+T = TypeVar("T")
 
 #: How many errors of 100 analyses have so many.
 _COUNTS = ((0, 11), (1, 24), (2, 30), (3, 20), (4, 10), (5, 5))
@@ -164,5 +165,5 @@ def _places(source: Random, output: str, number: int) -> list[tuple[int, int]]:
     return found
 
 
-def _drawn(source: Random, shares: Sequence[tuple[Any, float]]) -> Any:
+def _drawn(source: Random, shares: Sequence[tuple[T, float]]) -> T:
     return source.choices([name for name, _ in shares], [share for _, share in shares])[0]

@@ -17,6 +17,7 @@ from pipelines.metricinstruct.errors.record import ERRORS_TYPE, ErrorRecord
 from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.sources.source import output_id
 from pipelines.metricinstruct.task_prompts import TaskPrompts
+from pipelines.options import DEFAULT_PARTITIONS
 from transforms.keys import partition_expression
 from transforms.llm.prompts import Prompt
 from transforms.llm.quoting import quote
@@ -24,7 +25,6 @@ from transforms.llm.request import RequestForm
 from transforms.llm.settings import EngineSettings
 from transforms.tokens import cut
 
-PARTITIONS = 16
 _DETAILS = {
     "refused": "the refusal field is set",
     "truncated": "finish_reason length",
@@ -50,7 +50,7 @@ def analyse(
     made = items.filter(pl.col("channel") != schema.REAL)
     names = made.select("id", "task").rows()
     made = made.with_columns(
-        pl.Series("kind", [kind_of(*row, CorruptionSettings()) for row in names])
+        pl.Series("kind", [kind_of(id_, task, CorruptionSettings()) for id_, task in names])
     )
     asked = [aspects_asked(id_, schema.ASPECTS[task]) for id_, task in names]
     made = made.with_columns(
@@ -186,10 +186,10 @@ def _questions(rows: pl.DataFrame, prompt: Prompt) -> list[bytes]:
     aspects = (
         rows["aspects_asked"].to_list() if "aspects_asked" in rows.columns else [()] * len(rows)
     )
-    is_cut = (rows["truncated"].list.len() > 0).to_list()
+    were_cut = (rows["truncated"].list.len() > 0).to_list()
     questions = []
     for text, reference, output, notes, instruction, some, short in zip(
-        *columns, aspects, is_cut, strict=True
+        *columns, aspects, were_cut, strict=True
     ):
         filled = (
             templates[bool(text), short]
@@ -239,7 +239,7 @@ def _analysed(rows: pl.DataFrame) -> pl.DataFrame:
     absent = {name: kind for name, kind in ANALYSED.items() if name not in rows.columns}
     return rows.with_columns(
         *(pl.lit(None, dtype=kind).alias(name) for name, kind in absent.items()),
-        partition_expression(PARTITIONS),
+        partition_expression(DEFAULT_PARTITIONS),
     ).select(*ANALYSED, "partition")
 
 

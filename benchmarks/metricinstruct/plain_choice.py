@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 from sacrebleu.metrics.chrf import CHRF
 
@@ -28,7 +26,9 @@ def choose(examples: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.col("system").first().alias("kept"),
         pl.col("references").explode().drop_nulls().unique(maintain_order=True),
     )
-    rows = rows.drop("quality", "references").join(merged, on=same, nulls_equal=True, maintain_order="left")
+    rows = rows.drop("quality", "references").join(
+        merged, on=same, nulls_equal=True, maintain_order="left"
+    )
     first = pl.struct(same).is_first_distinct()
     identical = rows.filter(~first).with_columns(
         pl.lit("identical_example").alias("rule"), pl.col("kept").alias("value")
@@ -123,10 +123,9 @@ def _sampled(chosen: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rejects(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
-    columns: Sequence[str] = schema.REJECTED.names
     return rows.with_columns(
         pl.lit("example").alias("unit"),
         pl.lit(outcome).alias("outcome"),
         pl.lit(None, dtype=pl.String).alias("field"),
         pl.coalesce("hypothesis", "input_context").alias("text"),
-    ).select(columns)
+    ).select(schema.REJECTED.names)

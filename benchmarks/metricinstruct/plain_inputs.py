@@ -11,6 +11,7 @@ from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.sources.registry import SOURCES
 from pipelines.metricinstruct.sources.source import source_key
 from pipelines.metricinstruct.sources.translation import PARALLEL_PAIRS, instruction_for
+from transforms.frames import Schema
 from transforms.keys import KEY_LENGTH
 from transforms.splits import split_of_file
 
@@ -174,8 +175,8 @@ def _parallel(directory: Path, path: Path) -> pl.DataFrame:
 
 def _table(directory: Path, path: Path) -> pl.DataFrame:
     texts = pl.List(pl.String)
-    columns = {"headers": texts, "content": texts, "reference": pl.String}
-    rows = pl.read_ndjson(path, schema=columns).with_row_index("row")
+    columns: Schema = {"headers": texts, "content": texts, "reference": pl.String}
+    rows = pl.read_ndjson(path, schema=dict(columns)).with_row_index("row")
     cells = (
         rows.select("row", "headers", "content")
         .explode("headers", "content")
@@ -185,7 +186,7 @@ def _table(directory: Path, path: Path) -> pl.DataFrame:
     outputs = [
         _output(
             pl.lit(system),
-            pl.Series((directory / f"{system}.txt").open().readlines()),
+            pl.lit(pl.Series((directory / f"{system}.txt").read_text().splitlines())),
         )
         for system in SYSTEMS["wikitabletext"]
     ]
@@ -207,8 +208,8 @@ def _dart(directory: Path, path: Path) -> pl.DataFrame:
 
 def _eli5(directory: Path, path: Path) -> pl.DataFrame:
     answers = pl.Struct({"text": pl.List(pl.String), "score": pl.List(pl.Int64)})
-    columns = {"q_id": pl.String, "title": pl.String, "answers": answers}
-    rows = pl.read_ndjson(path, schema=columns).unnest("answers")
+    columns: Schema = {"q_id": pl.String, "title": pl.String, "answers": answers}
+    rows = pl.read_ndjson(path, schema=dict(columns)).unnest("answers")
     best = (
         rows.explode("text", "score")
         .group_by("q_id", maintain_order=True)

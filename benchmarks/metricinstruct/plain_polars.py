@@ -23,6 +23,7 @@ from benchmarks.metricinstruct.plain_analyses import analyse
 from benchmarks.metricinstruct.plain_choice import choose
 from benchmarks.metricinstruct.plain_inputs import read_answers, read_examples
 from benchmarks.replies import MODEL
+from benchmarks.shards import write_shards
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.analysis_filters import analysis_filters, rejects
 from pipelines.metricinstruct.analysis_length import shorten
@@ -38,12 +39,11 @@ from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.finetuning import fine_tuning
 from pipelines.metricinstruct.profiles import count_profiles
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
+from pipelines.options import DEFAULT_PARTITIONS
 from transforms.filters import apply
 from transforms.frames import polars_schema
 from transforms.keys import partition_expression
 from transforms.llm.prompts import Prompt
-
-PARTITIONS = 16
 
 
 def main() -> None:
@@ -62,11 +62,11 @@ def main() -> None:
             rejects_of(unchanged, "made"),
         ]
     )
-    write_split(output, "data", rows.with_columns(pl.col("errors_text").alias("errors")), "default")
-    write_split(output, "structured", rows)
-    tuned = fine_tuning(rows.with_columns(pl.col("errors_text").alias("errors")))
-    write_split(output, "sft", rows.select("split", "partition").hstack(tuned))
-    write_split(output, "provenance", provenance(rows, removed, by_id(prompts)))
+    default = rows.with_columns(pl.col("errors_text").alias("errors"))
+    write(output, "default", default)
+    write(output, "structured", rows)
+    write(output, "sft", rows.select("split", "partition").hstack(fine_tuning(default)))
+    write(output, "provenance", provenance(rows, removed, by_id(prompts)))
     write(output, "rejected", rejected)
     write(output, "dead", dead)
 
@@ -168,39 +168,18 @@ def rejects_of(rows: pl.DataFrame, text: str) -> pl.DataFrame:
     ).select(schema.REJECTED.names)
 
 
-def write_split(
-    output: Path, directory: str, rows: pl.DataFrame, configuration: str | None = None
-) -> None:
-    """Write ``rows``, sorted already, as one file per split and partition."""
-    published = schema.CONFIGURATIONS[configuration or directory]
-    (output / directory).mkdir(parents=True)
-    parts = rows.partition_by("split", "partition", as_dict=True, maintain_order=True)
-    for (split, number), part in parts.items():
-        part.select(
-            pl.col(name).cast(kind) for name, kind in polars_schema(published).items()
-        ).write_parquet(
-            output / directory / f"{split}-{number:05d}-of-{PARTITIONS:05d}.parquet",
-            compression="zstd",
-            compression_level=3,
-            row_group_size=20_000,
+def write(output: Path, configuration: str, rows: pl.DataFrame) -> None:
+    """Write the rows of a configuration, those with splits in their order already."""
+    published = polars_schema(schema.CONFIGURATIONS[configuration])
+    if configuration not in schema.SPLIT_CONFIGURATIONS:
+        rows = rows.sort(list(published)).with_columns(
+            partition_expression(DEFAULT_PARTITIONS), pl.lit(configuration).alias("written split")
         )
-
-
-def write(output: Path, directory: str, rows: pl.DataFrame) -> None:
-    """Write ``rows`` of a configuration that is one split of its own name."""
-    rows = rows.sort(schema.CONFIGURATIONS[directory].names).with_columns(
-        partition_expression(PARTITIONS)
-    )
-    columns = schema.CONFIGURATIONS[directory].names
-    parts = rows.partition_by("partition", as_dict=True, maintain_order=True)
-    (output / directory).mkdir(parents=True)
-    for (number,), part in parts.items():
-        part.select(columns).write_parquet(
-            output / directory / f"{directory}-{number:05d}-of-{PARTITIONS:05d}.parquet",
-            compression="zstd",
-            compression_level=3,
-            row_group_size=20_000,
-        )
+    else:
+        rows = rows.with_columns(pl.col("split").alias("written split"))
+    typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in published.items())
+    directory = "data" if configuration == "default" else configuration
+    write_shards(output / directory, typed, list(published), split="written split")
 
 
 if __name__ == "__main__":

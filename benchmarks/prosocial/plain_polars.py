@@ -29,6 +29,8 @@ from benchmarks.prosocial.plain_inputs import (
     replay,
 )
 from benchmarks.replies import MODEL
+from benchmarks.shards import write_shards
+from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial import schema
 from pipelines.prosocial.filter_settings import load_filters
 from pipelines.prosocial.filters import prosocial_filters, tables
@@ -36,7 +38,6 @@ from transforms.filters import apply
 from transforms.keys import partition_expression
 from transforms.llm.prompts import Prompt, load_prompts
 
-PARTITIONS = 16
 ANNOTATOR_SALT = "remint"
 
 
@@ -56,15 +57,16 @@ def main() -> None:
     turns, by_filter = drop(turns, faults_of(turns), "rejected")
     turns, by_duplicate = drop(turns, duplicates_of(turns), "duplicate")
     turns = with_ids(turns)
-    write(output, "data", turns, list(schema.RELEASED.names))
-    write(output, "provenance", provenance(grid, turns, prompts), list(schema.PROVENANCE.names))
-    columns = list(schema.PUBLISHED_ANNOTATIONS.names)
-    write(output, "annotations", vote_rows(votes, turns), columns)
+    write_shards(output / "data", turns, schema.RELEASED.names)
+    written = provenance(grid, turns, prompts)
+    write_shards(output / "provenance", written, schema.PROVENANCE.names)
+    columns = schema.PUBLISHED_ANNOTATIONS.names
+    write_shards(output / "annotations", vote_rows(votes, turns), columns)
     rejected = pl.concat([refused, by_filter, by_duplicate]).sort(schema.REJECTED.names)
     rejected = rejected.with_columns(
-        partition_expression(PARTITIONS), pl.lit("rejected").alias("published_split")
+        partition_expression(DEFAULT_PARTITIONS), pl.lit("rejected").alias("published_split")
     )
-    write(output, "rejected", rejected, list(schema.REJECTED.names), split="published_split")
+    write_shards(output / "rejected", rejected, schema.REJECTED.names, split="published_split")
 
 
 def assemble(drafts: pl.DataFrame, responses: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame:
@@ -184,7 +186,7 @@ def with_ids(turns: pl.DataFrame) -> pl.DataFrame:
     """Return ``turns`` with ids that run on within a split, by partition and key."""
     place = pl.struct("partition", "key").rank("dense").over("split").cast(pl.Int64) - 1
     return (
-        turns.with_columns(partition_expression(PARTITIONS))
+        turns.with_columns(partition_expression(DEFAULT_PARTITIONS))
         .with_columns(
             place.alias("dialogue_id"), pl.col("turn").cast(pl.Int64).alias("response_id")
         )
@@ -253,21 +255,6 @@ def hashed(column: str, annotators: pl.Series) -> pl.Expr:
         hashlib.sha256(f"{ANNOTATOR_SALT}\x00{one}".encode()).hexdigest()[:16] for one in ids
     ]
     return pl.col(column).replace_strict(ids, digests, return_dtype=pl.String)
-
-
-def write(
-    output: Path, directory: str, rows: pl.DataFrame, columns: list[str], split: str = "split"
-) -> None:
-    """Write ``rows``, sorted already, as one file per split and partition."""
-    (output / directory).mkdir(parents=True)
-    parts = rows.partition_by(split, "partition", as_dict=True, maintain_order=True)
-    for (name, number), part in parts.items():
-        part.select(columns).write_parquet(
-            output / directory / f"{name}-{number:05d}-of-{PARTITIONS:05d}.parquet",
-            compression="zstd",
-            compression_level=3,
-            row_group_size=20_000,
-        )
 
 
 if __name__ == "__main__":
