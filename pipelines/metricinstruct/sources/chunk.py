@@ -20,7 +20,7 @@ from pipelines.metricinstruct.sources.source import (
     source_key,
 )
 from pipelines.metricinstruct.sources.translation import instruction_for
-from transforms.frames import polars_schema
+from transforms.frames import from_rows, polars_schema
 from transforms.reading.decode import fault_of, printable
 
 #: So many hex digits of the key stand for an input's id where the source gives none.
@@ -113,7 +113,7 @@ class Chunk:
             ("rejected", self._rejected, polars_schema(REJECTED)),
         ):
             if rows:
-                yield name, pl.DataFrame(rows, schema=dict(schema), orient="row")
+                yield name, from_rows(rows, schema)
                 rows.clear()
 
     def _add_example(self, row: Row, example: Example, key: str, item: str) -> None:

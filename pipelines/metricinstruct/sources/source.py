@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pipelines.metricinstruct.schema import INSTRUCTION_FOLLOWING
@@ -249,6 +250,7 @@ class Source:
     input_place: InputPlace | None = None
 
 
+@lru_cache(maxsize=64)  # the outputs of one input follow one another
 def source_key(task: str, instruction: str, input_context: str) -> str:
     """Return the key of a source input: what all outputs for it, whatever their source, share.
 
