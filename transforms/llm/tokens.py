@@ -89,7 +89,8 @@ def _from_tiktoken(name: str) -> Any:
     def read_no_url(blobpath: str) -> bytes:
         if "://" in blobpath:
             raise FileNotFoundError("encodings are not downloaded")
-        return read_file(blobpath)
+        found: bytes = read_file(blobpath)
+        return found
 
     # Everything tiktoken fetches goes through this function, wherever it keeps its cache.
     tiktoken.load.read_file = read_no_url
