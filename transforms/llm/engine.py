@@ -17,11 +17,12 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from transforms.llm.admission import Admission, InFlightAdmission
+from transforms.llm.admission import Admission
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
 from transforms.llm.job import Job, Work
+from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
@@ -47,7 +48,7 @@ class Engine:
         self._calls = EndpointCalls(
             settings,
             Client(settings, api_key),
-            admission or InFlightAdmission(settings.concurrency),
+            admission or Limits(settings),
         )
         self._bound = settings.concurrency * ITEMS_PER_CALL
         self._started = 0
