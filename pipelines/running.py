@@ -9,14 +9,16 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import RunOptions, beam_arguments
+from pipelines.options import RunOptions, beam_arguments, several_processes
 from transforms import errors
 from transforms.ledger import render_funnel
 from transforms.llm.embedded.server import EmbeddedModel
 from transforms.llm.engine import close_engines
+from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
@@ -30,7 +32,19 @@ from transforms.reading.files import fingerprint
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
-_NOT_RECORDED = {"output", "beam", "annotator_salt", "concurrency", "timeout", "retries"}
+_NOT_RECORDED = {
+    "output",
+    "beam",
+    "annotator_salt",
+    "concurrency",
+    "rpm",
+    "tpm",
+    "lanes",
+    "timeout",
+    "connect_timeout",
+    "first_byte_timeout",
+    "retries",
+}
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
 _RAISED = re.compile(
@@ -70,12 +84,24 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         model=options.model or "",
         cache=cache,
         concurrency=options.concurrency,
+        rpm=options.rpm,
+        tpm=options.tpm,
         timeout=options.timeout,
+        connect_timeout=options.connect_timeout,
+        first_byte_timeout=options.first_byte_timeout,
         retries=options.retries,
         structured=StructuredMode(options.structured),
     )
     check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
     yield settings
+
+
+def with_lanes(settings: EngineSettings, options: RunOptions, partitions: int) -> EngineSettings:
+    """Return the settings with lanes, where several processes are to make the calls."""
+    if not several_processes(options.beam):
+        return settings
+    lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
+    return replace(settings, lanes=lanes)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from pipelines.running import (
     report,
     run_pipeline,
     serving,
+    with_lanes,
 )
 from transforms.errors import OptionError
 from transforms.publishing.lock import lock_dataset
@@ -93,7 +94,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             partitions=shared["partitions"],
             excluded=excluded,
             selection=settings,
-            engine=engine,
+            engine=with_lanes(engine, options, shared["partitions"]),
             drafting=AnalyseExamples(drafting),
             filters=filters,
             authorship=Authorship(engine.model, named, engine.extra_body),

@@ -35,8 +35,8 @@ from pipelines.metricinstruct.stages import (
 )
 from pipelines.metricinstruct.statistics import partition_statistics
 from transforms.background import MapAhead
+from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -78,14 +78,8 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
         | "By partition" >> beam.GroupByKey()
         | "Choose" >> beam.ParDo(MapAhead(choose)).with_output_types(PARTITION)
     )
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
-    drafted = (
-        _selected(chosen, plan.selection)
-        | "Number partitions" >> number
-        | "Draft analyses" >> draft
+    drafted = _selected(chosen, plan.selection) | "Draft analyses" >> MakeCalls(
+        plan.engine, plan.drafting
     )
     filtered = drafted | "Filter" >> beam.Map(
         on_partition(filter_analyses),

@@ -28,6 +28,7 @@ from pipelines.running import (
     report,
     run_pipeline,
     serving,
+    with_lanes,
 )
 from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
@@ -85,7 +86,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             partitions=shared["partitions"],
             split_salt=shared["split_salt"],
             limit=options.limit,
-            engine=engine,
+            engine=with_lanes(engine, options, shared["partitions"]),
             drafting=DraftAndAssemble(prompts, drafting, filters),
             authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
             version=version,

@@ -39,8 +39,8 @@ from pipelines.prosocial.statistics import partition_statistics
 from transforms.background import MapAhead
 from transforms.frames import concat, from_ipc, to_ipc
 from transforms.limit import smallest_keys
+from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -80,12 +80,8 @@ class Plan:
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
     register_frame_coder()
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
     joined = _joined(_read(pipeline, plan), plan)
-    assembled = joined | "Number partitions" >> number | "Draft dialogues" >> draft
+    assembled = joined | "Draft dialogues" >> MakeCalls(plan.engine, plan.drafting)
     standings = _standings(assembled, plan.partitions) | "All standings" >> beam.combiners.ToList()
     _ = (
         assembled

@@ -2,13 +2,15 @@
 
 A limit is divided over a fixed number of lanes, a partition belongs to one of them, and its calls
 use that lane's share alone. Between the workers a lane's partitions travel as one group (see
-``transforms.llm.streaming.CallLanes``), so that one worker at a time works on a lane: whatever the
+``transforms.llm.lane_streaming``), so that one worker at a time works on a lane: whatever the
 number of workers, together they never exceed the whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from transforms.llm.settings import EngineSettings
 
 #: Where several processes make calls; so many of them can do so at a time.
 DEFAULT_LANES = 8
@@ -49,11 +51,10 @@ def lanes_for(wanted: int, partitions: int, concurrency: int, requests: float | 
     return max(1, min(bounds))
 
 
-def share(
-    lane: int, lanes: int, concurrency: int, requests: float | None, tokens: float | None
-) -> LaneLimits:
-    """Return one lane's share of a job's limits; all shares add up to the whole."""
-    whole, left = divmod(concurrency, lanes)
+def share(lane: int, settings: EngineSettings) -> LaneLimits:
+    """Return one lane's share of the limits in ``settings``; all shares add up to the whole."""
+    lanes, requests, tokens = settings.lane_count, settings.rpm, settings.tpm
+    whole, left = divmod(settings.concurrency, lanes)
     return LaneLimits(
         concurrency=whole + (lane < left),
         requests=None if requests is None else requests / lanes,

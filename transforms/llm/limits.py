@@ -47,10 +47,8 @@ class _Sent:
 class _Rate:
     """One kind of rate: the limit that was set, tightened by one that the endpoint tells."""
 
-    def __init__(
-        self, limit: float | None, lanes: int, settings: EngineSettings, now: float
-    ) -> None:
-        self._set, self._lanes = limit, lanes
+    def __init__(self, limit: float | None, settings: EngineSettings, now: float) -> None:
+        self._set, self._lanes = limit, settings.lane_count
         self._window, self._margin = settings.rate_window, settings.rate_margin
         self.rate: WindowRate | None = None
         if limit is not None:
@@ -89,14 +87,12 @@ class _Rate:
 class LaneAdmission:
     """The limits of one lane; ``clock`` is the event loop's."""
 
-    def __init__(
-        self, limits: LaneLimits, lanes: int, settings: EngineSettings, clock: Clock
-    ) -> None:
+    def __init__(self, limits: LaneLimits, settings: EngineSettings, clock: Clock) -> None:
         self._clock = clock
         now = clock()
         self._congestion = Congestion(limits.concurrency)
-        self._requests = _Rate(limits.requests, lanes, settings, now)
-        self._tokens = _Rate(limits.tokens, lanes, settings, now)
+        self._requests = _Rate(limits.requests, settings, now)
+        self._tokens = _Rate(limits.tokens, settings, now)
         self._calibration = Calibration()
         self._longest_pause = settings.retry_seconds
         self._longest_reset = settings.rate_window
@@ -264,11 +260,9 @@ class Limits:
         self._lane(call).settle(call, reply, verdict)
 
     def _lane(self, call: PendingCall) -> LaneAdmission:
-        number = lane_of(call.partition, self._settings.lanes)
+        number = lane_of(call.partition, self._settings.lane_count)
         lane = self._lanes.get(number)
         if lane is None:
-            settings = self._settings
-            limits = share(number, settings.lanes, settings.concurrency, settings.rpm, settings.tpm)
-            lane = LaneAdmission(limits, settings.lanes, settings, self._clock)
+            lane = LaneAdmission(share(number, self._settings), self._settings, self._clock)
             self._lanes[number] = lane
         return lane

@@ -30,8 +30,8 @@ class EngineSettings:
 
     ``concurrency`` bounds the calls in flight, ``rpm`` the requests and ``tpm`` the tokens a minute
     (None: what the endpoint tells), of the whole job; ``lanes`` says over how many parts they are
-    divided (see ``transforms.llm.lanes``). ``rate_window`` is that minute in seconds, and
-    ``rate_margin`` what a request may be late.
+    divided (see ``transforms.llm.lanes``), None that one process makes all calls. ``rate_window``
+    is that minute in seconds, and ``rate_margin`` what a request may be late.
 
     An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
     the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
@@ -46,7 +46,7 @@ class EngineSettings:
     concurrency: int = 64
     rpm: float | None = None
     tpm: float | None = None
-    lanes: int = 1
+    lanes: int | None = None
     rate_window: float = 60.0
     rate_margin: float = 1.5
     timeout: float = 120.0
@@ -66,8 +66,13 @@ class EngineSettings:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
         if any(limit is not None and limit <= 0 for limit in (self.rpm, self.tpm)):
             raise ValueError("rpm and tpm must be positive")
-        if not 1 <= self.lanes <= self.concurrency:
+        if not 1 <= self.lane_count <= self.concurrency:
             raise ValueError("each lane needs a place in flight")
+
+    @property
+    def lane_count(self) -> int:
+        """The parts over which the limits are divided."""
+        return 1 if self.lanes is None else self.lanes
 
     def extra(self) -> Mapping[str, Any]:
         """Return ``extra_body`` as a mapping."""
