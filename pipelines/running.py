@@ -100,8 +100,7 @@ def with_lanes(settings: EngineSettings, options: RunOptions, partitions: int) -
     """Return the settings with lanes, where several processes are to make the calls."""
     if not several_processes(options.beam):
         return settings
-    lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
-    return replace(settings, lanes=lanes)
+    return replace(settings, lanes=lanes_for(options.lanes, partitions, settings))
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
