@@ -174,7 +174,7 @@ def tokens_left(used: Verdict | None, answer: ClientReply | None) -> bool:
         gate, first, second = Limits(settings, clock), call(), call()
         task = asyncio.create_task(gate.admit(first))
         await ticks()
-        clock.now += 50.0
+        clock.now += 100.0
         gate._lane(first)._go_on()
         assert await task is None
         gate.settle(first, answer, used)
