@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import RunOptions, beam_arguments, several_processes
+from pipelines.options import CALL_OPTIONS, RunOptions, beam_arguments, several_processes
 from transforms import errors
 from transforms.ledger import render_funnel
 from transforms.llm.embedded.server import EmbeddedModel
@@ -32,19 +32,7 @@ from transforms.reading.files import fingerprint
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
-_NOT_RECORDED = {
-    "output",
-    "beam",
-    "annotator_salt",
-    "concurrency",
-    "rpm",
-    "tpm",
-    "lanes",
-    "timeout",
-    "connect_timeout",
-    "first_byte_timeout",
-    "retries",
-}
+_NOT_RECORDED = {"output", "beam", "annotator_salt", *CALL_OPTIONS}
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
 _RAISED = re.compile(
