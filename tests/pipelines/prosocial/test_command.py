@@ -23,8 +23,10 @@ from pipelines.cli import main
 from pipelines.options import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
 from transforms.errors import EndpointError, InputError, OptionError, OutputError
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -417,7 +419,7 @@ def test_versions_and_validate_see_what_was_published(
 
 def test_a_killed_run_repeats_no_finished_call(tmp_path: Path) -> None:
     in_flight = 6
-    with FakeEndpoint(latency=latency("fixed:0.03")) as endpoint:
+    with FakeEndpoint(latency=constant(0.03)) as endpoint:
         command = [
             *(sys.executable, "-m", "pipelines.prosocial"),
             *arguments(endpoint, tmp_path, "--crowd", "llm", "--concurrency", str(in_flight)),
