@@ -19,6 +19,7 @@ setup(
     package_data={
         "pipelines.metricinstruct": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*"],
         "pipelines.prosocial": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
+        "transforms.llm": ["*.yaml"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
         "runner_configs": ["*.yaml"],

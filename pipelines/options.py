@@ -45,9 +45,17 @@ class RunOptions(BaseModel):
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
 
+    dry_run: bool = False
+    max_calls: int | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    prices: str | None = None
+
     beam: tuple[str, ...] = ()
 
-    @field_validator("limit", "partitions", "concurrency", "timeout", "retries", mode="before")
+    @field_validator(
+        *("limit", "partitions", "concurrency", "timeout", "retries", "max_calls", "max_cost"),
+        mode="before",
+    )
     @classmethod
     def _no_truth_value(cls, value: Any) -> Any:
         """Refuse a configuration file's ``true``, which Python counts as 1."""
@@ -191,6 +199,22 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"
+    )
+    budget = parser.add_argument_group("budget")
+    budget.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="tell the calls, tokens, money and time of a run; call nobody, write nothing",
+    )
+    budget.add_argument(
+        "--max-calls", metavar="N", help="send at most so many calls in this run, repeats included"
+    )
+    budget.add_argument(
+        "--max-cost", metavar="USD", help="spend at most so many US dollars in this run"
+    )
+    budget.add_argument(
+        "--prices", metavar="FILE", help="YAML of models' prices, over those that remint knows"
     )
     return parser
 

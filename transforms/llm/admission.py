@@ -19,12 +19,19 @@ from transforms.llm.client import Reply
 class PendingCall(NamedTuple):
     """One attempt that wants to be sent.
 
-    ``progress`` counts the answers its item already has, ``size`` the bytes of the request.
+    Attributes:
+        key: the request's key; of the calls of one engine no two have the same at a time.
+        partition: the partition whose item makes the call.
+        progress: the answers its item already has.
+        size: bytes of the request.
+        completion_tokens: the most that its answer may have.
     """
 
+    key: str
     partition: int
     progress: int
     size: int
+    completion_tokens: int
 
 
 class Admission(Protocol):
@@ -34,9 +41,49 @@ class Admission(Protocol):
         """Wait until ``call`` may be sent and return None, or the class it ends in unsent."""
         ...  # pragma: no cover - protocol
 
-    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
-        """Take note that an admitted ``call`` is over; without a reply it was broken off."""
+    def withdraw(self, call: PendingCall) -> None:
+        """Give back what an admitted ``call`` took: it was never sent."""
         ...  # pragma: no cover - protocol
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        """Take note that a sent ``call`` is over; without a reply it was broken off."""
+        ...  # pragma: no cover - protocol
+
+
+class AdmissionChain:
+    """Several admissions as one: a call passes them in order and is sent when all let it through.
+
+    Whoever is refused by one, or broken off while it waits for one, gives back what it took from
+    those before.
+    """
+
+    def __init__(self, *links: Admission) -> None:
+        self._links = links
+
+    async def admit(self, call: PendingCall) -> CallClass | None:
+        """Pass all admissions; see ``Admission``."""
+        passed = 0
+        try:
+            for link in self._links:
+                refused = await link.admit(call)
+                if refused is not None:
+                    return refused
+                passed += 1
+        finally:
+            if passed < len(self._links):
+                for link in self._links[:passed]:
+                    link.withdraw(call)
+        return None
+
+    def withdraw(self, call: PendingCall) -> None:
+        """Give back what all admissions let through; see ``Admission``."""
+        for link in self._links:
+            link.withdraw(call)
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        """Tell all admissions; see ``Admission``."""
+        for link in self._links:
+            link.settle(call, reply, verdict)
 
 
 #: After one of these no further call can do better in this run.
@@ -80,6 +127,10 @@ class InFlightAdmission:
                 place = heapq.heappop(self._waiting)[2]
                 if not place.done():
                     place.set_result(None)
+        self._pass_on()
+
+    def withdraw(self, call: PendingCall) -> None:
+        """Give the place to the next; see ``Admission``."""
         self._pass_on()
 
     def _pass_on(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt
 from tenacity.stop import stop_before_delay
@@ -24,6 +24,10 @@ from transforms.llm.settings import EngineSettings
 from transforms.llm.statistics import statistics
 
 _RETRIED = frozenset({CallClass.RATE_LIMITED, CallClass.TIMEOUT, CallClass.SERVER})
+_NOT_SENT = {
+    CallClass.AUTH: "not sent: an earlier call showed that none can succeed",
+    CallClass.BUDGET: "not sent: the budget is spent",
+}
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 #: Of the tokens a prompt allows; an answer cut at 1 is asked for once more with 2 times as many.
 _ROOM, _MORE_ROOM = 1, 2
@@ -35,6 +39,14 @@ class Outcome(NamedTuple):
     reply: Reply | None
     verdict: Verdict
     attempts: int
+
+
+class Calls(Protocol):
+    """Brings the outcomes of requests."""
+
+    async def outcome(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Outcome, bool]:
+        """Return the outcome of a request, and whether it was another's flight."""
+        ...  # pragma: no cover - protocol
 
 
 class EndpointCalls:
@@ -53,10 +65,9 @@ class EndpointCalls:
         """Close the client's connections."""
         await self._client.close()
 
-    async def outcome(
-        self, key: str, body: bytes, prompt: Prompt, partition: int, progress: int
-    ) -> tuple[Outcome, bool]:
+    async def outcome(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Outcome, bool]:
         """Return the outcome of a request, and whether it was another's flight."""
+        key = call.key
         while (flight := self._flights.get(key)) is not None:
             shared = await asyncio.shield(flight)
             if shared is not None:
@@ -65,7 +76,7 @@ class EndpointCalls:
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         outcome = None
         try:
-            outcome = await self._retried(body, prompt, PendingCall(partition, progress, len(body)))
+            outcome = await self._retried(body, prompt, call)
             return outcome, False
         finally:
             del self._flights[key]
@@ -78,7 +89,7 @@ class EndpointCalls:
             nonlocal attempts
             refused = await self._admission.admit(call)
             if refused is not None:
-                detail = "not sent: an earlier call showed that none can succeed"
+                detail = _NOT_SENT.get(refused, "not sent")
                 return Outcome(None, Verdict(refused, detail=detail), attempts)
             attempts += 1
             reply, verdict = await self._sent(body, prompt, call)
@@ -147,7 +158,7 @@ class ItemCaller:
         partition: int,
         cache: PartitionCache,
         counts: Counter[str],
-        calls: EndpointCalls | None,
+        calls: Calls | None,
     ) -> None:
         self._forms, self._cache, self._counts = forms, cache, counts
         self._partition, self._calls = partition, calls
@@ -172,21 +183,30 @@ class ItemCaller:
         cached = self._cache.get(key)
         attempts = 0
         if cached is not None:
-            status, body = cached
-            verdict = classify(status, body, prompt.validate)
-            self._count({counted.CACHED: 1, _class_name(verdict): 1})
+            verdict = classify(*cached, prompt.validate)
+            self._hit(form, question, verdict)
         elif self._calls is None:
             await Miss()
             raise AssertionError("an item goes on after a miss only in the event loop")
         else:
-            outcome, shared = await self._calls.outcome(
-                key, form.body(question), prompt, self._partition, self._progress
+            body = form.body(question)
+            call = PendingCall(
+                key=key,
+                partition=self._partition,
+                progress=self._progress,
+                size=len(body),
+                completion_tokens=form.completion_tokens,
             )
+            outcome, shared = await self._calls.outcome(body, prompt, call)
             verdict = outcome.verdict
             attempts = 0 if shared else outcome.attempts
             self._keep(key, prompt, outcome)
-            self._count(_counts(outcome, shared=shared))
+            self._count(form.label, _counts(outcome, shared=shared))
         return Answer(verdict.call_class, key, verdict.data, verdict.detail, attempts)
+
+    def _hit(self, form: RequestForm, question: bytes, verdict: Verdict) -> None:
+        """Take note of an answer from the cache."""
+        self._count(form.label, {counted.CACHED: 1, _class_name(verdict): 1})
 
     def _keep(self, key: str, prompt: Prompt, outcome: Outcome) -> None:
         # A shared flight may have been another partition's.
@@ -195,11 +215,12 @@ class ItemCaller:
             assert outcome.reply is not None  # noqa: S101 - tells the type checker
             self._cache.put(key, prompt.id, outcome.reply.status, outcome.reply.body)
 
-    def _count(self, counts: Mapping[str, int]) -> None:
-        for name, number in counts.items():
+    def _count(self, label: str, counts: Mapping[str, int]) -> None:
+        named = {**counts, **{counted.of_prompt(label, name): counts[name] for name in counts}}
+        for name, number in named.items():
             self._counts[name] += number
         if self._calls is not None:
-            statistics.add(counts)  # while replaying they are added once at the end
+            statistics.add(named)  # while replaying they are added once at the end
 
 
 def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
@@ -211,6 +232,7 @@ def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
         counted.RETRIED: max(0, outcome.attempts - 1),
         counted.PROMPT_TOKENS: outcome.verdict.prompt_tokens,
         counted.COMPLETION_TOKENS: outcome.verdict.completion_tokens,
+        counted.CACHED_TOKENS: outcome.verdict.cached_tokens,
         name: 1,
     }
 

@@ -17,7 +17,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from transforms.llm.admission import Admission, InFlightAdmission
+from transforms.llm.admission import Admission, AdmissionChain, InFlightAdmission
+from transforms.llm.budget import BudgetAdmission
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
@@ -47,7 +48,7 @@ class Engine:
         self._calls = EndpointCalls(
             settings,
             Client(settings, api_key),
-            admission or InFlightAdmission(settings.concurrency),
+            admission or _admission(settings),
         )
         self._bound = settings.concurrency * ITEMS_PER_CALL
         self._started = 0
@@ -104,9 +105,13 @@ class Engine:
             return list(range(len(job.items)))
         missing = []
         for index in range(len(job.items)):
-            done, result = replay(job.coroutine(index, None, self._forms))
+            counts: Counter[str] = Counter()
+            done, result = replay(job.coroutine(index, None, self._forms, counts))
             if done:
                 job.results[index] = result
+                # Of an item that misses an answer, the hits are counted when it is worked on.
+                for name, number in counts.items():
+                    job.counts[name] += number
             else:
                 missing.append(index)
         job.counts[KEYS] += len(job.items) - len(missing)
@@ -127,7 +132,9 @@ class Engine:
             job, index = self._queue.popleft()
             if job.over:
                 continue
-            task = self._loop.create_task(job.coroutine(index, self._calls, self._forms))
+            task = self._loop.create_task(
+                job.coroutine(index, self._calls, self._forms, job.counts)
+            )
             self._started += 1
             job.tasks.add(task)
             task.add_done_callback(functools.partial(self._ended, job, index))
@@ -210,6 +217,14 @@ class Engine:
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._calls.close()
+
+
+def _admission(settings: EngineSettings) -> Admission:
+    in_flight = InFlightAdmission(settings.concurrency)
+    if settings.max_calls is None and settings.max_cost is None:
+        return in_flight
+    budget = BudgetAdmission(settings.max_calls, settings.max_cost, settings.price)
+    return AdmissionChain(budget, in_flight)
 
 
 _engines: dict[EngineSettings, Engine] = {}

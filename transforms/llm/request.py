@@ -32,12 +32,18 @@ class RequestForm:
     """
 
     def __init__(self, settings: EngineSettings, prompt: Prompt, room: int = 1) -> None:
-        body = json.dumps(_body(settings, prompt, room), separators=(",", ":"))
+        request = _body(settings, prompt, room)
+        lengths = [request[name] for name in _LENGTHS if name in request]
+        body = json.dumps(request, separators=(",", ":"))
         head, mark, tail = body.partition(json.dumps(_HERE))
         if not mark:
             raise ValueError("extra_body must not replace the messages")
         self._head, self._tail = head.encode(), tail.encode()
         self._question = prompt.question
+        #: The prompt's id and the model, under which its calls are counted.
+        self.label = f"{prompt.id} {settings.model}"
+        #: The most tokens that an answer may have.
+        self.completion_tokens = max(lengths, default=prompt.sampling.max_tokens * room)
         shared = [KEY_VERSION, settings.endpoint, settings.structured.value, prompt.schema, body]
         self._shared_hash = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
 

@@ -9,6 +9,8 @@ from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from transforms.llm.prices import Price
+
 
 class StructuredMode(str, Enum):
     """How an endpoint is held to the answer's JSON schema."""
@@ -28,7 +30,8 @@ class EngineSettings:
     object as text, merged over every request's body; a null there removes a parameter.
     ``concurrency`` bounds the calls in flight per process, ``timeout`` is seconds per attempt,
     ``retries`` the attempts after the first and ``retry_seconds`` the time they may take together,
-    ``cache`` a directory on any Beam filesystem.
+    ``cache`` a directory on any Beam filesystem. ``max_calls`` and ``max_cost`` (US dollars at
+    ``price``) bound what this run may send and spend, see ``transforms.llm.budget``.
     """
 
     base_url: str
@@ -42,12 +45,17 @@ class EngineSettings:
     retry_seconds: float = 300.0
     structured: StructuredMode = StructuredMode.JSON_SCHEMA
     extra_body: str = "{}"
+    max_calls: int | None = None
+    max_cost: float | None = None
+    price: Price | None = None
 
     def __post_init__(self) -> None:
         if not self.endpoint:
             object.__setattr__(self, "endpoint", endpoint_identity(self.base_url))
         if not isinstance(json.loads(self.extra_body), dict):
             raise ValueError("extra_body must be a JSON object")
+        if self.max_cost is not None and self.price is None:
+            raise ValueError("max_cost needs the model's price")
         if self.concurrency < 1 or self.timeout <= 0 or self.retries < 0:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -45,10 +45,11 @@ class PartitionWork(Protocol[P, T, R]):
         """Return the result of one item, making its calls by ``caller``."""
         ...  # pragma: no cover - protocol
 
-    def finish(self, partition: P, results: list[R]) -> Iterable[Any]:
+    def finish(self, partition: P, results: list[R], counts: Mapping[str, int]) -> Iterable[Any]:
         """Yield the stage's outputs (tagged ones too) from the results, in the items' order.
 
-        Runs in other threads than ``items``, for several partitions at a time.
+        ``counts`` are of the partition's calls, see ``transforms.llm.statistics``. Runs in other
+        threads than ``items``, for several partitions at a time.
         """
         ...  # pragma: no cover - protocol
 
@@ -121,7 +122,8 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
 
     def _finish(self, held: _Held) -> None:
         try:
-            outputs = list(self._work.finish(held.partition, held.results.result()))
+            results = held.results.result()
+            outputs = list(self._work.finish(held.partition, results, held.counts))
         except BaseException as error:  # of whatever kind: it is raised where the outputs are taken
             held.outputs.set_exception(error)
         else:

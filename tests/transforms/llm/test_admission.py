@@ -12,7 +12,7 @@ OK = Verdict(CallClass.OK)
 
 
 def call(progress: int = 0) -> PendingCall:
-    return PendingCall(partition=0, progress=progress, size=100)
+    return PendingCall(key="", partition=0, progress=progress, size=100, completion_tokens=20)
 
 
 async def ticks() -> None:
