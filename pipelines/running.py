@@ -13,12 +13,13 @@ from dataclasses import replace
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import RunOptions, beam_arguments
+from pipelines.options import RunOptions, beam_arguments, several_processes
 from transforms import errors
 from transforms.errors import OptionError
 from transforms.ledger import render_funnel
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
+from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.prices import NOTHING, Price, price_of
 from transforms.llm.progress import Progress
@@ -36,8 +37,21 @@ PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
-    *("output", "beam", "annotator_salt", "concurrency", "timeout", "retries"),
-    *("dry_run", "max_calls", "max_cost", "prices"),
+    "output",
+    "beam",
+    "annotator_salt",
+    "concurrency",
+    "rpm",
+    "tpm",
+    "lanes",
+    "timeout",
+    "connect_timeout",
+    "first_byte_timeout",
+    "retries",
+    "dry_run",
+    "max_calls",
+    "max_cost",
+    "prices",
 }
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
@@ -105,13 +119,25 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
         model=model,
         cache=cache,
         concurrency=options.concurrency,
+        rpm=options.rpm,
+        tpm=options.tpm,
         timeout=options.timeout,
+        connect_timeout=options.connect_timeout,
+        first_byte_timeout=options.first_byte_timeout,
         retries=options.retries,
         structured=StructuredMode(options.structured),
         max_calls=options.max_calls,
         max_cost=options.max_cost,
         price=price,
     )
+
+
+def with_lanes(settings: EngineSettings, options: RunOptions, partitions: int) -> EngineSettings:
+    """Return the settings with lanes, where several processes are to make the calls."""
+    if not several_processes(options.beam):
+        return settings
+    lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
+    return replace(settings, lanes=lanes)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from pipelines.running import (
     report,
     run_pipeline,
     serving,
+    with_lanes,
 )
 from transforms.errors import OptionError
 from transforms.llm.estimates import Estimate
@@ -88,7 +89,11 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         version = claim_version(dataset)
-        draft = replace(draft, partitions=shared["partitions"], engine=engine)
+        draft = replace(
+            draft,
+            partitions=shared["partitions"],
+            engine=with_lanes(engine, options, shared["partitions"]),
+        )
         logger.info(
             "%d source files; %s analyses; writing %s",
             len(draft.inputs),

@@ -35,9 +35,9 @@ from pipelines.metricinstruct.stages import (
 )
 from pipelines.metricinstruct.statistics import partition_statistics
 from transforms.background import MapAhead
+from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.rehearsal import RehearsePartitions
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -77,9 +77,8 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    drafting = CallPartitions(plan.draft.engine, plan.draft.drafting)
-    draft = beam.ParDo(drafting).with_output_types(PARTITION)
-    drafted = _numbered(pipeline, plan.draft) | "Draft analyses" >> draft
+    calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
+    drafted = _partitions(pipeline, plan.draft) | "Draft analyses" >> calls
     filtered = drafted | "Filter" >> beam.Map(
         on_partition(filter_analyses),
         beam.pvalue.AsSingleton(_profiles(drafted)),
@@ -103,11 +102,11 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
 def rehearse(pipeline: beam.Pipeline, plan: DraftPlan) -> None:
     """Add to ``pipeline`` the rehearsal of the run's calls, which writes nothing."""
     rehearsal = RehearsePartitions(plan.engine, plan.drafting)
-    _ = _numbered(pipeline, plan) | "Rehearse analyses" >> beam.ParDo(rehearsal)
+    _ = _partitions(pipeline, plan) | "Rehearse analyses" >> beam.ParDo(rehearsal)
 
 
-def _numbered(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
-    """Return the partitions that are to be drafted, each behind its number."""
+def _partitions(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
+    """Return the partitions that are to be drafted."""
     register_frame_coder()
     choose = partial(_choose, plan.selection.choice, plan.excluded)
     chosen = (
@@ -117,10 +116,7 @@ def _numbered(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
         | "By partition" >> beam.GroupByKey()
         | "Choose" >> beam.ParDo(MapAhead(choose)).with_output_types(PARTITION)
     )
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    return _selected(chosen, plan.selection) | "Number partitions" >> number
+    return _selected(chosen, plan.selection)
 
 
 def _choose(

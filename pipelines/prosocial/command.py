@@ -31,6 +31,7 @@ from pipelines.running import (
     report,
     run_pipeline,
     serving,
+    with_lanes,
 )
 from transforms.llm.estimates import Estimate
 from transforms.llm.prompts import load_prompts
@@ -78,7 +79,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             draft,
             partitions=shared["partitions"],
             split_salt=shared["split_salt"],
-            engine=engine,
+            engine=with_lanes(engine, options, shared["partitions"]),
         )
         crowd = [*draft.responses, *draft.annotations]
         logger.info(

@@ -39,9 +39,9 @@ from pipelines.prosocial.statistics import partition_statistics
 from transforms.background import MapAhead
 from transforms.frames import concat, from_ipc, to_ipc
 from transforms.limit import smallest_keys
+from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.rehearsal import RehearsePartitions
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -87,9 +87,8 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    drafting = CallPartitions(plan.draft.engine, plan.draft.drafting)
-    draft = beam.ParDo(drafting).with_output_types(PARTITION)
-    assembled = _numbered(pipeline, plan.draft) | "Draft dialogues" >> draft
+    calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
+    assembled = _partitions(pipeline, plan.draft) | "Draft dialogues" >> calls
     partitions = plan.draft.partitions
     standings = _standings(assembled, partitions) | "All standings" >> beam.combiners.ToList()
     _ = (
@@ -107,16 +106,13 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
 def rehearse(pipeline: beam.Pipeline, plan: DraftPlan) -> None:
     """Add to ``pipeline`` the rehearsal of the run's calls, which writes nothing."""
     rehearsal = RehearsePartitions(plan.engine, plan.drafting)
-    _ = _numbered(pipeline, plan) | "Rehearse dialogues" >> beam.ParDo(rehearsal)
+    _ = _partitions(pipeline, plan) | "Rehearse dialogues" >> beam.ParDo(rehearsal)
 
 
-def _numbered(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
-    """Return the partitions that are to be drafted, each behind its number."""
+def _partitions(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
+    """Return the partitions that are to be drafted."""
     register_frame_coder()
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    return _joined(_read(pipeline, plan), plan) | "Number partitions" >> number
+    return _joined(_read(pipeline, plan), plan)
 
 
 def _read(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:

@@ -74,6 +74,15 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
     return Verdict(call_class, data, detail, *_tokens(reply.get("usage")))
 
 
+def content_of(body: str) -> str:
+    """Return the text of a reply's first choice as it was written; nothing where it has none."""
+    try:
+        content = parse_json(body)["choices"][0]["message"]["content"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return ""
+    return content if isinstance(content, str) else ""
+
+
 def _failure(status: int, error: object) -> Verdict:
     error = error if isinstance(error, dict) else {}
     codes = {code for code in (error.get("code"), error.get("type")) if isinstance(code, str)}

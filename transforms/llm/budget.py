@@ -5,6 +5,9 @@ its request at one token per byte and the most tokens its answer may have; once 
 used takes the reservation's place. A call for which there is room only if those in flight turn out
 cheaper than that waits for them, items in progress first. The first call that can't fit any more
 ends the spending: it and all later ones are refused, and what is in flight finishes.
+
+A budget is one run's. Where several processes make the calls it is divided over the lanes like
+every limit (see ``transforms.llm.lanes``), so a lane that needs less than its share leaves some.
 """
 
 from __future__ import annotations
@@ -17,14 +20,16 @@ from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Reply
+from transforms.llm.lanes import lane_of
 from transforms.llm.prices import Price
+from transforms.llm.settings import EngineSettings
 
 #: Money is added up in whole millionths of a millionth of a US dollar.
 _WHOLE = 1_000_000_000_000
 
 
-class BudgetAdmission:
-    """Admits calls while there is budget for them; see ``transforms.llm.admission.Admission``.
+class LaneBudget:
+    """The budget of one lane; see ``transforms.llm.admission.Admission``.
 
     What a call cost is what the endpoint says it used. An error reply costs nothing; a call that
     was broken off, or whose reply does not say what it used, is charged with all that was reserved,
@@ -37,8 +42,6 @@ class BudgetAdmission:
     """
 
     def __init__(self, max_calls: int | None, max_cost: float | None, price: Price | None) -> None:
-        if max_cost is not None and price is None:
-            raise ValueError("a bound of the cost needs the model's price")
         self._max_calls = max_calls
         self._max_cost = None if max_cost is None else round(max_cost * _WHOLE)
         self._price = price
@@ -121,3 +124,33 @@ class BudgetAdmission:
         if self._price is None:
             return 0
         return round(self._price.cost(prompt, completion, cached) * _WHOLE)
+
+
+class Budgets:
+    """The budget of one engine, lane by lane; see ``transforms.llm.admission.Admission``."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._lanes = [_share(lane, settings) for lane in range(settings.lane_count)]
+
+    async def admit(self, call: PendingCall) -> CallClass | None:
+        """Reserve the most that ``call`` can cost of its lane's budget; see ``Admission``."""
+        return await self._lane(call).admit(call)
+
+    def withdraw(self, call: PendingCall) -> None:
+        """Give back what was reserved for ``call``; see ``Admission``."""
+        self._lane(call).withdraw(call)
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        """Tell the call's lane what it used; see ``Admission``."""
+        self._lane(call).settle(call, reply, verdict)
+
+    def _lane(self, call: PendingCall) -> LaneBudget:
+        return self._lanes[lane_of(call.partition, len(self._lanes))]
+
+
+def _share(lane: int, settings: EngineSettings) -> LaneBudget:
+    lanes, calls, cost = settings.lane_count, settings.max_calls, settings.max_cost
+    if calls is not None:
+        whole, left = divmod(calls, lanes)
+        calls = whole + (lane < left)
+    return LaneBudget(calls, None if cost is None else cost / lanes, settings.price)

@@ -23,11 +23,12 @@ from apache_beam.metrics import Metrics
 from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import ItemCaller, Outcome
+from transforms.llm.calling import ItemCaller
 from transforms.llm.calls import CallClass
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForm, RequestForms
+from transforms.llm.retrying import Outcome
 from transforms.llm.settings import EngineSettings
 from transforms.llm.statistics import of_prompt
 from transforms.llm.streaming import NAMESPACE, PartitionWork
@@ -120,7 +121,7 @@ class RehearsedCaller(ItemCaller):
 
 
 class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
-    """Elements ``(partition number, partition)`` to nothing: what calls come to is in counters."""
+    """Partitions ``(number, frames)`` to nothing: what their calls come to is in counters."""
 
     def __init__(self, settings: EngineSettings, work: PartitionWork[Any, Any, Any]) -> None:
         super().__init__()
@@ -135,12 +136,11 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
 
     def process(self, element: tuple[int, Any]) -> Iterator[Any]:
         """Walk through the work of a partition."""
-        number, partition = element
-        for name, count in sorted(self.rehearse(number, partition).items()):
+        for name, count in sorted(self.rehearse(*element).items()):
             Metrics.counter(NAMESPACE, name).inc(count)
         yield from ()
 
-    def rehearse(self, number: int, partition: Any) -> Counter[str]:
+    def rehearse(self, number: int, frames: Any) -> Counter[str]:
         """Return the counts of a partition's calls, and of where their answers are from.
 
         Raises:
@@ -151,7 +151,7 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
         cache.load()
         counts: Counter[str] = Counter()
         calls = RehearsedCalls(self._tokens, self._answers, counts)
-        for item in self._work.items(partition):
+        for item in self._work.items((number, frames)):
             caller = RehearsedCaller(self._forms, number, cache, counts, calls, self._tokens)
             done, _ = replay(self._work.work(item, caller))
             if not done:
