@@ -44,6 +44,7 @@ class RunOptions(BaseModel):
     retries: int = Field(default=5, ge=0, le=100)
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
+    shared_cache: tuple[str, ...] = ()
 
     beam: tuple[str, ...] = ()
 
@@ -54,6 +55,11 @@ class RunOptions(BaseModel):
         if isinstance(value, bool):
             raise ValueError("must be a number")
         return value
+
+    @field_validator("shared_cache", mode="before")
+    @classmethod
+    def _one_shared_cache(cls, value: Any) -> Any:
+        return one_as_many(value)
 
     @field_validator("base_url")
     @classmethod
@@ -191,6 +197,13 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"
+    )
+    model.add_argument(
+        "--shared-cache",
+        nargs="+",
+        action="extend",
+        metavar="DIR",
+        help="dataset whose cached replies are used, too; it is never written to",
     )
     return parser
 

@@ -21,6 +21,7 @@ from transforms.llm.preflight import check_endpoint
 from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.publishing import storage
 from transforms.publishing.publication import Run
 from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
@@ -30,7 +31,9 @@ from transforms.reading.files import fingerprint
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
-_NOT_RECORDED = {"output", "beam", "annotator_salt", "concurrency", "timeout", "retries"}
+_NOT_RECORDED = {
+    *("output", "beam", "annotator_salt", "concurrency", "timeout", "retries", "shared_cache"),
+}
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
 _RAISED = re.compile(
@@ -51,7 +54,8 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
     Raises:
         EndpointError: the endpoint can't be used, or the embedded model can't be started.
     """
-    cache = storage.join(dataset, "cache")
+    cache = storage.join(dataset, CACHE_NAME)
+    shared_caches = find_shared_caches(options.shared_cache, cache)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield EngineSettings(
@@ -63,6 +67,7 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
                 timeout=max(options.timeout, served.timeout),
                 retries=options.retries,
                 extra_body=served.extra_body,
+                shared_caches=shared_caches,
             )
         return
     settings = EngineSettings(
@@ -73,6 +78,7 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         timeout=options.timeout,
         retries=options.retries,
         structured=StructuredMode(options.structured),
+        shared_caches=shared_caches,
     )
     check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
     yield settings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
@@ -83,6 +84,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     dataset = dataset_path(options.output, DATASET)
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        engine = replace(engine, partitions=shared["partitions"])
         version = claim_version(dataset)
         logger.info(
             "%d source files; %s analyses; writing %s", len(inputs), engine.model, version.path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
     files = [*(one.path for one in seeds), *responses, *annotations]
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        engine = replace(engine, partitions=shared["partitions"])
         drafting = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
         version = claim_version(dataset)
         logger.info(

@@ -9,6 +9,8 @@ from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from transforms.llm.shared_cache import SharedCache
+
 
 class StructuredMode(str, Enum):
     """How an endpoint is held to the answer's JSON schema."""
@@ -28,7 +30,8 @@ class EngineSettings:
     object as text, merged over every request's body; a null there removes a parameter.
     ``concurrency`` bounds the calls in flight per process, ``timeout`` is seconds per attempt,
     ``retries`` the attempts after the first and ``retry_seconds`` the time they may take together,
-    ``cache`` a directory on any Beam filesystem.
+    ``cache`` a directory on any Beam filesystem. Beneath it lie ``shared_caches``, which are only
+    read; ``partitions`` is what the run's own folders stand for.
     """
 
     base_url: str
@@ -42,6 +45,8 @@ class EngineSettings:
     retry_seconds: float = 300.0
     structured: StructuredMode = StructuredMode.JSON_SCHEMA
     extra_body: str = "{}"
+    shared_caches: tuple[SharedCache, ...] = ()
+    partitions: int = 1
 
     def __post_init__(self) -> None:
         if not self.endpoint:
