@@ -57,7 +57,7 @@ def compact_folder(path: str) -> CompactionResult:
         OutputError: the compacted segment could not be read back as it was written.
     """
     local = storage.is_local(path)
-    if local:
+    if local and os.path.isdir(path):
         _remove_begun(path)
     folder = read_folder(path)
     finished = _finished(folder)
