@@ -38,6 +38,7 @@ setup(
         "krippendorff>=0.8,<1",
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",
+        "zstandard>=0.19,<1",
         "sacrebleu>=2.4,<3",
         "rouge-score>=0.1.2,<0.2",
     ],

@@ -17,6 +17,7 @@ COMMANDS = {
     "metricinstruct": ("pipelines.metricinstruct.command", "run"),
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
+    "cache": ("pipelines.cache", "run"),
 }
 
 USAGE = """usage: remint COMMAND ...
@@ -26,6 +27,7 @@ commands:
   metricinstruct  from system outputs and references to a published MetricInstruct version
   versions        list the versions below an output directory
   validate        check a published version: its files, their hashes, its expectation suites
+  cache           verify, compact or describe the cache of a dataset's model replies
 
 remint COMMAND --help tells a command's options.
 """

@@ -50,6 +50,7 @@ class RunOptions(BaseModel):
     retries: int = Field(default=5, ge=0, le=100)
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
+    shared_cache: tuple[str, ...] = ()
 
     dry_run: bool = False
     max_calls: int | None = Field(default=None, ge=0)
@@ -79,6 +80,11 @@ class RunOptions(BaseModel):
         if isinstance(value, bool):
             raise ValueError("must be a number")
         return value
+
+    @field_validator("shared_cache", mode="before")
+    @classmethod
+    def _one_shared_cache(cls, value: Any) -> Any:
+        return one_as_many(value)
 
     @field_validator("base_url")
     @classmethod
@@ -231,6 +237,13 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"
+    )
+    model.add_argument(
+        "--shared-cache",
+        nargs="+",
+        action="extend",
+        metavar="DIR",
+        help="dataset whose cached replies are used, too; it is never written to",
     )
     budget = parser.add_argument_group("budget")
     budget.add_argument(

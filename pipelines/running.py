@@ -25,6 +25,7 @@ from transforms.llm.prices import NOTHING, Price, price_of
 from transforms.llm.progress import Progress
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
 from transforms.publishing import storage
@@ -48,6 +49,7 @@ _NOT_RECORDED = {
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "shared_cache",
     "dry_run",
     "max_calls",
     "max_cost",
@@ -91,7 +93,8 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
     Raises:
         OptionError, InputError: the price that a bound of the cost needs isn't known.
     """
-    cache = storage.join(dataset, "cache")
+    cache = storage.join(dataset, CACHE_NAME)
+    shared_caches = find_shared_caches(options.shared_cache, cache)
     if options.embedded:
         serves = embedded_endpoint(options.embedded_model)
         return EngineSettings(
@@ -103,6 +106,7 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
             timeout=max(options.timeout, serves.timeout),
             retries=options.retries,
             extra_body=serves.extra_body,
+            shared_caches=shared_caches,
             max_calls=options.max_calls,
             max_cost=options.max_cost,
             price=NOTHING,
@@ -126,18 +130,24 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
         first_byte_timeout=options.first_byte_timeout,
         retries=options.retries,
         structured=StructuredMode(options.structured),
+        shared_caches=shared_caches,
         max_calls=options.max_calls,
         max_cost=options.max_cost,
         price=price,
     )
 
 
-def with_lanes(settings: EngineSettings, options: RunOptions, partitions: int) -> EngineSettings:
-    """Return the settings with lanes, where several processes are to make the calls."""
-    if not several_processes(options.beam):
-        return settings
-    lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
-    return replace(settings, lanes=lanes)
+def for_partitions(
+    settings: EngineSettings, options: RunOptions, partitions: int
+) -> EngineSettings:
+    """Return the settings for a dataset of so many partitions.
+
+    There are lanes where several processes are to make the calls.
+    """
+    lanes = None
+    if several_processes(options.beam):
+        lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
+    return replace(settings, partitions=partitions, lanes=lanes)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:

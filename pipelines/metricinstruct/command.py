@@ -44,10 +44,10 @@ from pipelines.running import (
     describe_run,
     engine_settings,
     exit_code,
+    for_partitions,
     report,
     run_pipeline,
     serving,
-    with_lanes,
 )
 from transforms.errors import OptionError
 from transforms.llm.estimates import Estimate
@@ -92,7 +92,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         draft = replace(
             draft,
             partitions=shared["partitions"],
-            engine=with_lanes(engine, options, shared["partitions"]),
+            engine=for_partitions(engine, options, shared["partitions"]),
         )
         logger.info(
             "%d source files; %s analyses; writing %s",
@@ -138,7 +138,7 @@ def _draft_plan(options: MetricInstructOptions) -> DraftPlan:
         partitions=shared["partitions"],
         excluded=excluded_keys(options.exclude),
         selection=selection_settings(options, inputs),
-        engine=engine_settings(options, dataset),
+        engine=for_partitions(engine_settings(options, dataset), options, shared["partitions"]),
         drafting=AnalyseExamples(DraftAnalyses(load_task_prompts(), draft_settings(options))),
     )
 

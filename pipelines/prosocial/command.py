@@ -28,10 +28,10 @@ from pipelines.running import (
     describe_run,
     engine_settings,
     exit_code,
+    for_partitions,
     report,
     run_pipeline,
     serving,
-    with_lanes,
 )
 from transforms.llm.estimates import Estimate
 from transforms.llm.prompts import load_prompts
@@ -79,7 +79,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             draft,
             partitions=shared["partitions"],
             split_salt=shared["split_salt"],
-            engine=with_lanes(engine, options, shared["partitions"]),
+            engine=for_partitions(engine, options, shared["partitions"]),
         )
         crowd = [*draft.responses, *draft.annotations]
         logger.info(
@@ -122,7 +122,7 @@ def _draft_plan(options: ProsocialOptions) -> DraftPlan:
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
     shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
-    engine = engine_settings(options, dataset)
+    engine = for_partitions(engine_settings(options, dataset), options, shared["partitions"])
     settings = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
     return DraftPlan(
         seeds=seeds,

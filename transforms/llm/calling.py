@@ -143,7 +143,8 @@ class ItemCaller:
         cached = self._cache.get(key)
         attempts = 0
         if cached is not None:
-            verdict = classify(*cached, prompt.validate)
+            status, body = cached
+            verdict = classify(status, body, prompt.validate)
             self._hit(form, question, verdict)
         elif self._calls is None:
             await Miss()

@@ -28,6 +28,7 @@ from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
+from transforms.llm.shared_cache import layered_cache
 from transforms.llm.statistics import KEYS, statistics
 
 T = TypeVar("T")
@@ -197,7 +198,12 @@ class Engine:
         with self._lock:
             cache, users = self._caches.get(partition, (None, 0))
             if cache is None:
-                cache = PartitionCache(self._settings.cache, partition)
+                cache = layered_cache(
+                    self._settings.cache,
+                    partition,
+                    self._settings.shared_caches,
+                    self._settings.partitions,
+                )
             self._caches[partition] = cache, users + 1
             return cache
 

@@ -30,6 +30,7 @@ from transforms.llm.replay import replay
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.retrying import Outcome
 from transforms.llm.settings import EngineSettings
+from transforms.llm.shared_cache import SharedCache, layered_cache
 from transforms.llm.statistics import of_prompt
 from transforms.llm.streaming import NAMESPACE, PartitionWork
 from transforms.llm.tokens import (
@@ -132,7 +133,8 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
         """Find the tokenizer, and answers to be typical."""
         self._forms = RequestForms(self._settings)
         self._tokens = RequestTokens(self._settings)
-        self._answers = TypicalAnswers(self._settings.cache)
+        own = SharedCache(self._settings.cache, self._settings.partitions)
+        self._answers = TypicalAnswers([own, *self._settings.shared_caches])
 
     def process(self, element: tuple[int, Any]) -> Iterator[Any]:
         """Walk through the work of a partition."""
@@ -147,7 +149,8 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
             Exception: whatever the work raises.
         """
         assert self._tokens is not None, "setup comes first"  # noqa: S101
-        cache = PartitionCache(self._settings.cache, number)
+        settings = self._settings
+        cache = layered_cache(settings.cache, number, settings.shared_caches, settings.partitions)
         cache.load()
         counts: Counter[str] = Counter()
         calls = RehearsedCalls(self._tokens, self._answers, counts)

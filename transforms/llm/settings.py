@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from transforms.llm.prices import Price
+from transforms.llm.shared_cache import SharedCache
 
 
 class StructuredMode(str, Enum):
@@ -28,7 +29,8 @@ class EngineSettings:
     request keys: leave it empty for the normalised base URL, or name the weights where the URL says
     nothing (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON
     object as text, merged over every request's body; a null there removes a parameter.
-    ``cache`` is a directory on any Beam filesystem.
+    ``cache`` is a directory on any Beam filesystem; beneath it lie ``shared_caches``, which are
+    only read. ``partitions`` is what the run's own folders stand for.
 
     ``concurrency`` bounds the calls in flight, ``rpm`` the requests and ``tpm`` the tokens a minute
     (None: what the endpoint tells), of the whole job; ``lanes`` says over how many parts they are
@@ -63,6 +65,8 @@ class EngineSettings:
     max_calls: int | None = None
     max_cost: float | None = None
     price: Price | None = None
+    shared_caches: tuple[SharedCache, ...] = ()
+    partitions: int = 1
 
     def __post_init__(self) -> None:
         if not self.endpoint:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from apache_beam.io.filesystems import FileSystems
-
-from transforms.llm.answers import classify
+from transforms.llm.answers import classify, content_of
 from transforms.llm.calls import CallClass
+from transforms.llm.folders import folder_path, read_folder
 from transforms.llm.parsing import parse_json
 from transforms.llm.prompts import Prompt
+from transforms.llm.records import parse_line
+from transforms.llm.shared_cache import SharedCache
 
 #: So many answers to a prompt are enough, and so many bytes of a cache are read for them at most.
 ANSWERS, BYTES = 200, 16 * 1024 * 1024
@@ -32,10 +33,10 @@ class TypicalAnswer(NamedTuple):
 
 
 class TypicalAnswers:
-    """Answers to prompts: of the ``cache`` directory, else the examples', else by the schema."""
+    """Answers to prompts: of the ``caches``, else the prompt's examples, else by its schema."""
 
-    def __init__(self, cache: str) -> None:
-        self._cache = cache
+    def __init__(self, caches: Sequence[SharedCache]) -> None:
+        self._caches = caches
         self._cached: dict[str, list[str]] | None = None
         self._answers: dict[int, tuple[Prompt, list[TypicalAnswer]]] = {}
 
@@ -49,13 +50,12 @@ class TypicalAnswers:
 
     def _of(self, prompt: Prompt) -> list[TypicalAnswer]:
         if self._cached is None:
-            self._cached = cached_replies(self._cache)
+            self._cached = cached_replies(self._caches)
         found = []
         for body in self._cached.get(prompt.id, ()):
             verdict = classify(200, body, prompt.validate)
             if verdict.call_class is CallClass.OK and verdict.data is not None:
-                text = str(parse_json(body)["choices"][0]["message"]["content"])
-                found.append(TypicalAnswer(verdict.data, text, CACHE))
+                found.append(TypicalAnswer(verdict.data, content_of(body), CACHE))
         return found or _examples(prompt) or [made_up(prompt)]
 
 
@@ -92,28 +92,26 @@ def _value(schema: Mapping[str, Any]) -> Any:
     return (_TEXT * (1 + least // len(_TEXT)))[: int(schema.get("maxLength", 1 << 20))].strip()
 
 
-def cached_replies(directory: str) -> dict[str, list[str]]:
-    """Return some raw bodies of a cache's usable replies by the prompt's id, in a fixed order."""
+def cached_replies(caches: Sequence[SharedCache]) -> dict[str, list[str]]:
+    """Return some raw bodies of the caches' replies by the prompt's id, in a fixed order."""
     found: dict[str, list[str]] = {}
-    for line in _lines(directory):
-        try:
-            record = parse_json(line)
-            prompt, status, body = str(record["prompt"]), record["status"], str(record["body"])
-        except (ValueError, KeyError, TypeError):
-            continue  # the cache itself tells of what is damaged
-        bodies = found.setdefault(prompt, [])
-        if status == 200 and len(bodies) < ANSWERS:
-            bodies.append(body)
+    for line in _lines(caches):
+        record = parse_line(line)  # the cache itself tells of what is damaged
+        if record is None or record.status != 200:
+            continue
+        bodies = found.setdefault(record.prompt, [])
+        if len(bodies) < ANSWERS:
+            bodies.append(record.body)
     return found
 
 
-def _lines(directory: str) -> Iterator[bytes]:
-    pattern = FileSystems.join(directory, "p-*", "*.jsonl")
+def _lines(caches: Sequence[SharedCache]) -> Iterator[bytes]:
     read = 0
-    for path in sorted(one.path for one in FileSystems.match([pattern])[0].metadata_list):
-        if read >= BYTES:
-            return
-        with FileSystems.open(path) as file:
-            data = file.read()
-        read += len(data)
-        yield from data.split(b"\n")[:-1]
+    for cache in caches:
+        for partition in range(cache.partitions):
+            folder = read_folder(folder_path(cache.directory, partition))
+            for segment in folder.segments:
+                read += segment.size
+                yield from segment.lines
+            if read >= BYTES:
+                return
