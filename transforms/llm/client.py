@@ -51,7 +51,10 @@ class Client:
             base_url=settings.base_url,
             max_retries=0,
             http_client=AiohttpClient(
-                settings.base_url, settings.timeout, settings.connect_timeout
+                settings.base_url,
+                settings.timeout,
+                settings.connect_timeout,
+                settings.first_byte_timeout,
             ),
         )
 
@@ -68,8 +71,8 @@ class Client:
             )
         except self._openai.APIStatusError as error:
             response = error.response
-        except self._openai.APITimeoutError:
-            return Reply(0, "", {}, CallClass.TIMEOUT, "no reply in time")
+        except self._openai.APITimeoutError as error:
+            return Reply(0, "", {}, CallClass.TIMEOUT, str(error.__cause__))
         except self._openai.APIConnectionError as error:
             return Reply(0, "", {}, CallClass.SERVER, f"no connection: {error.__cause__}")
         return Reply(

@@ -127,7 +127,7 @@ def drafted_samples(chosen: Frames, settings: DraftSettings) -> Frames:
     async def drafts() -> list[Draft]:
         return [await work.work(item, JudgeCaller()) for item in work.items((0, chosen))]
 
-    ((_, frames),) = work.finish((0, chosen), asyncio.run(drafts()))
+    ((_, frames),) = work.finish((0, chosen), asyncio.run(drafts()), {})
     return frames
 
 

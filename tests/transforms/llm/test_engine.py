@@ -8,11 +8,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from transforms.llm import calling
+from transforms.llm import congestion, retrying
 from transforms.llm import engine as engine_module
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.engine import Engine, engine
@@ -30,8 +31,11 @@ WAIT = 60
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calling, "_FIRST_WAIT", 0.01)
-    monkeypatch.setattr(calling, "_LONGEST_WAIT", 0.02)
+    for call_class, rule in retrying.RULES.items():
+        quick = replace(rule, first_wait=0.01, longest_wait=0.02)
+        monkeypatch.setitem(retrying.RULES, call_class, quick)
+    monkeypatch.setattr(congestion, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(congestion, "_FASTER", 100.0)
 
 
 def single(prompt: Prompt, sample: int = 0) -> Callable[[str, Caller], Any]:
@@ -230,7 +234,6 @@ def test_transient_faults_are_tried_again(fault: Reply, prompt: Prompt, settings
     ("fault", "expected", "attempts"),
     [
         (failure(429, "rate_limit_exceeded", Retry_After="0"), CallClass.RATE_LIMITED, 3),
-        (failure(429, "rate_limit_exceeded", Retry_After="3600"), CallClass.RATE_LIMITED, 1),
         (failure(503, None), CallClass.SERVER, 3),
         (Reply(cut=True), CallClass.SERVER, 3),
         (Reply(hang=True), CallClass.TIMEOUT, 3),
@@ -247,6 +250,19 @@ def test_what_stays_unanswered_ends_in_its_class_and_is_not_cached(
         assert endpoint.requests == attempts
         endpoint.script = scripted()
         assert one(made, prompt).ok
+
+
+def test_a_longer_pause_than_a_run_waits_ends_the_calls_unsent(
+    prompt: Prompt, settings: Make
+) -> None:
+    asks = failure(429, "rate_limit_exceeded", Retry_After="3600")
+    with FakeEndpoint(lambda index, body: asks) as endpoint:
+        made = engine(settings(endpoint.base_url, concurrency=2))
+        answers = made.submit(0, names(50), single(prompt)).result(WAIT)
+        assert {answer.call_class for answer in answers} == {CallClass.RATE_LIMITED}
+        assert endpoint.requests <= 2
+        assert sum(answer.attempts for answer in answers) == endpoint.requests
+        assert "longer pause" in str(answers[-1].detail)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +293,8 @@ def test_what_no_call_can_overcome_ends_all_of_them(
         (Reply(body=completion(None, refusal="no")), CallClass.REFUSED, 1),
         (Reply(body=completion("", finish_reason="content_filter")), CallClass.CONTENT_FILTER, 1),
         (failure(400, "content_filter"), CallClass.CONTENT_FILTER, 1),
-        (Reply(body=completion("words")), CallClass.BAD_JSON, 1),
-        (Reply(body=completion('{"u": 1}')), CallClass.SCHEMA, 1),
+        (Reply(body=completion("words")), CallClass.BAD_JSON, 2),
+        (Reply(body=completion('{"u": 1}')), CallClass.SCHEMA, 2),
         (Reply(body=completion('{"utt', finish_reason="length")), CallClass.TRUNCATED, 2),
     ],
 )
@@ -310,7 +326,7 @@ def test_bytes_that_are_no_text_are_kept_and_classified(prompt: Prompt, settings
         made = engine(settings(endpoint.base_url))
         assert one(made, prompt).call_class is CallClass.BAD_JSON
         assert one(made, prompt).call_class is CallClass.BAD_JSON
-        assert endpoint.requests == 1
+        assert endpoint.requests == 2
 
 
 def test_threads_may_submit_at_once(prompt: Prompt, settings: Make) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,9 @@ class Lengths:
         answer = await caller(self.prompt, {"situation": item})
         return item, answer.ok
 
-    def finish(self, partition: str, results: list[tuple[str, bool]]) -> Iterator[Any]:
+    def finish(
+        self, partition: str, results: list[tuple[str, bool]], counts: Mapping[str, int]
+    ) -> Iterator[Any]:
         yield beam.pvalue.TaggedOutput("sizes", len(results))
         for word, ok in results:
             if ok:
