@@ -65,6 +65,7 @@ class EndpointCalls:
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         outcome = None
         try:
+            self._client.open()
             outcome = await self._retried(body, prompt, call)
             return outcome, False
         finally:

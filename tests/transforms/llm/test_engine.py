@@ -320,6 +320,57 @@ def test_a_cut_answer_is_asked_for_once_with_twice_the_room(prompt: Prompt, sett
         assert endpoint.requests == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('I would rather "not" say.', "no JSON object"),
+        ('{"utterance":3}', "utterance"),
+        ("", "without content"),
+    ],
+)
+def test_a_malformed_answer_is_asked_for_once_with_its_fault_named(
+    content: str, fault: str, prompt: Prompt, settings: Make
+) -> None:
+    with FakeEndpoint(scripted(Reply(body=completion(content)))) as endpoint:
+        made = engine(settings(endpoint.base_url))
+        counts = Counter[str]()
+        (answer,) = made.submit(0, ["x"], single(prompt), counts).result(WAIT)
+        assert answer.ok
+        first, second = endpoint.bodies
+        assert second["messages"][:2] == first["messages"]
+        shown, correction = second["messages"][2:]
+        assert shown == {"role": "assistant", "content": content or "(nothing)"}
+        assert correction["role"] == "user"
+        assert fault in correction["content"]
+        assert {**first, "messages": None} == {**second, "messages": None}
+        assert (counts["calls_sent"], counts["tokens_prompt"]) == (2, 200)
+        # Both are in the cache, each under its own key.
+        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data)
+        assert endpoint.requests == 2
+
+
+def test_an_answer_malformed_twice_stays_what_it_was(prompt: Prompt, settings: Make) -> None:
+    refusal = Reply(body=completion(None, refusal="no"))
+    words, cut = Reply(body=completion("words")), Reply(body=completion("", "length"))
+    for case, second in enumerate([words, refusal, cut, failure(400, "context_length_exceeded")]):
+        with FakeEndpoint(scripted(words, second)) as endpoint:
+            made = engine(settings(endpoint.base_url))
+            answer = one(made, prompt, f"case {case}")
+            assert answer.call_class is CallClass.BAD_JSON
+            assert endpoint.requests == 2
+
+
+def test_a_correction_that_may_do_better_another_time_ends_the_item_for_now(
+    prompt: Prompt, settings: Make
+) -> None:
+    words = Reply(body=completion("words"))
+    with FakeEndpoint(scripted(words, *[failure(503, None)] * 3)) as endpoint:
+        made = engine(settings(endpoint.base_url))
+        assert one(made, prompt).call_class is CallClass.SERVER
+        assert one(made, prompt).ok
+        assert endpoint.requests == 5
+
+
 def test_bytes_that_are_no_text_are_kept_and_classified(prompt: Prompt, settings: Make) -> None:
     broken = completion('{"utterance":"HERE"}').replace("HERE", "\udcff")
     with FakeEndpoint(lambda index, body: Reply(body=broken)) as endpoint:
