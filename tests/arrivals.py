@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fake_endpoint import Reply
+from transforms.llm.fake_endpoint.replies import Reply
 
 
 class Arrivals:

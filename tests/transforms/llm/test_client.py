@@ -7,10 +7,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.fake_endpoint import FakeEndpoint, Reply
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Client
 from transforms.llm.client import Reply as ClientReply
+from transforms.llm.fake_endpoint.replies import Reply
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.settings import EngineSettings
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"

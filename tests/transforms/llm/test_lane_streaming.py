@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.arrivals import Arrivals
-from tests.fake_endpoint import FakeEndpoint
 from tests.lane_work import AskOfAll, lane_settings, texts
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.lane_streaming import MakeCalls, frames_of, partitions_of, to_lane
 from transforms.partitions import register_frame_coder
 

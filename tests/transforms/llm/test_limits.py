@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.arrivals import Arrivals
-from tests.fake_endpoint import FakeEndpoint, Reply, failure
 from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.client import Reply as ClientReply
 from transforms.llm.engine import engine
+from transforms.llm.fake_endpoint.replies import Reply, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.limits import Limits
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import gather
