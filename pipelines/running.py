@@ -22,7 +22,7 @@ from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.prices import NOTHING, Price, price_of
-from transforms.llm.progress import Progress
+from transforms.llm.progress import Progress, display
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
@@ -204,7 +204,7 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with Progress():
+    with Progress(display(prices_of(engine)), engine.partitions):
         counts = run_and_count(build, flags)
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))

@@ -29,7 +29,7 @@ from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import layered_cache
-from transforms.llm.statistics import KEYS, statistics
+from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -97,7 +97,7 @@ class Engine:
             self._release(partition)
             job.future.set_exception(error)
             return job.future
-        statistics.add(job.counts)
+        statistics.add({**job.counts, KEYS_BEGUN: len(items), PARTITIONS_BEGUN: 1})
         if missing:
             job.missing = len(missing)
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)

@@ -89,6 +89,18 @@ def published(
     return output, minted(endpoint, output, "--crowd", "llm")
 
 
+def test_the_ledger_tells_how_the_calls_of_each_prompt_went(
+    published: tuple[Path, PublishResult],
+) -> None:
+    entries = {entry["prompt"]: entry for entry in ledger_of(published[1])["calls"]}
+    assert set(entries) >= {"utterance.v1", "question.v1", "continuation.v1", "vote.v1"}
+    for entry in entries.values():
+        assert entry["class_shares"] == {"ok": 1.0}
+        latency = entry["latency"]
+        assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] < 60
+        assert not [name for name in entry if name.startswith("latency_")]
+
+
 def test_every_configuration_of_a_version_loads(
     published: tuple[Path, PublishResult], tmp_path: Path
 ) -> None:

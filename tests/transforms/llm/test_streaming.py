@@ -81,6 +81,16 @@ def test_a_pipeline_gives_out_every_partition(prompt: Prompt, settings: Make) ->
     assert counters["calls_sent"] == counters["class_ok"] == counters["keys_done"] == 40
     assert counters["tokens_prompt"] == endpoint.prompt_tokens
     assert counters["tokens_completion"] == endpoint.completion_tokens
+    latencies = {
+        metric.key.metric.name: metric.committed
+        for metric in result.metrics().query()["distributions"]
+        if metric.key.metric.namespace == "remint"
+    }
+    assert set(latencies) == {"latency_milliseconds", "utterance.v1 fake/latency_milliseconds"}
+    for latency in latencies.values():
+        assert latency.count == 40
+        assert 0 < latency.min <= latency.max < 60_000
+    assert not [name for name in counters if "latency" in name]
 
 
 def test_a_slow_partition_is_overtaken_and_the_bound_holds(prompt: Prompt, settings: Make) -> None:
