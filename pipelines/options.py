@@ -35,6 +35,8 @@ CALL_OPTIONS = (
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "max_calls",
+    "max_cost",
 )
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -62,6 +64,12 @@ class RunOptions(BaseModel):
     retries: int = Field(default=5, ge=0, le=100)
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
+    shared_cache: tuple[str, ...] = ()
+
+    dry_run: bool = False
+    max_calls: int | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    prices: str | None = None
 
     beam: tuple[str, ...] = ()
 
@@ -72,6 +80,11 @@ class RunOptions(BaseModel):
         if isinstance(value, bool):
             raise ValueError("must be a number")
         return value
+
+    @field_validator("shared_cache", mode="before")
+    @classmethod
+    def _one_shared_cache(cls, value: Any) -> Any:
+        return one_as_many(value)
 
     @field_validator("base_url")
     @classmethod
@@ -224,6 +237,29 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     )
     model.add_argument(
         "--embedded-weights", metavar="FILE", help="its GGUF file, when you have it already"
+    )
+    model.add_argument(
+        "--shared-cache",
+        nargs="+",
+        action="extend",
+        metavar="DIR",
+        help="dataset whose cached replies are used, too; it is never written to",
+    )
+    budget = parser.add_argument_group("budget")
+    budget.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="tell the calls, tokens, money and time of a run; call nobody, write nothing",
+    )
+    budget.add_argument(
+        "--max-calls", metavar="N", help="send at most so many calls in this run, repeats included"
+    )
+    budget.add_argument(
+        "--max-cost", metavar="USD", help="spend at most so many US dollars in this run"
+    )
+    budget.add_argument(
+        "--prices", metavar="FILE", help="YAML of models' prices, over those that remint knows"
     )
     return parser
 

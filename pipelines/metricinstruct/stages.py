@@ -38,7 +38,8 @@ from transforms.crowd import spans
 from transforms.filters import FUNNEL, apply, funnel
 from transforms.frames import NamedFrames, Schema, polars_schema
 from transforms.ledger import COUNTS, count_in, count_out
-from transforms.llm.calls import Caller
+from transforms.llm.calls import CallClass, Caller
+from transforms.llm.spending import calls_frame
 from transforms.partitions import Frames
 
 #: The errors that were taken from an analysis because it was too long.
@@ -137,10 +138,11 @@ class AnalyseExamples:
         return await self.drafting.work(item, call)
 
     def finish(
-        self, partition: tuple[int, Frames], results: list[Draft]
+        self, partition: tuple[int, Frames], results: list[Draft], counts: Mapping[str, int]
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its analyses, and what got none."""
         number, frames = partition
+        frames = {**frames, "counts": _together("counts", frames["counts"], calls_frame(counts))}
         yield number, settle_drafts(frames, self.drafting.finish(frames, results))
 
 
@@ -179,7 +181,9 @@ def _columns_beside(known: Schema) -> list[str]:
 
 
 def _ended(name: str, unfinished: pl.DataFrame) -> pl.DataFrame:
-    named_otherwise = {"request_hash": pl.col("request"), "waits_for": pl.lit("call")}
+    spent = pl.col("error_class") == CallClass.BUDGET.value
+    awaited = pl.when(spent).then(pl.lit("budget")).otherwise(pl.lit("call"))
+    named_otherwise = {"request_hash": pl.col("request"), "waits_for": awaited}
     return unfinished.select(
         named_otherwise.get(column, pl.col(column)).cast(kind).alias(column)
         for column, kind in SCHEMAS[name].items()

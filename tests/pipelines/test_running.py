@@ -8,10 +8,9 @@ import apache_beam as beam
 import pytest
 
 from pipelines.prosocial.options import ProsocialOptions
-from pipelines.running import run_pipeline, with_lanes
+from pipelines.running import for_partitions, run_and_count
 from transforms.errors import InputError, OutputError
 from transforms.llm.settings import EngineSettings
-from transforms.publishing.versions import Version
 
 IN_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
@@ -24,7 +23,7 @@ def failing(kind: type[Exception], *arguments: object, flags: tuple[str, ...] = 
     def build(pipeline: beam.Pipeline) -> None:
         _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(lambda _: fail(kind, *arguments))
 
-    run_pipeline(build, flags, Version(1, "/nowhere"))
+    run_and_count(build, flags)
 
 
 @pytest.mark.parametrize("flags", [(), IN_PROCESSES], ids=["one process", "two processes"])
@@ -61,7 +60,7 @@ def test_what_is_wrong_with_an_output_needs_no_trace(
 def test_only_several_processes_have_lanes() -> None:
     settings = EngineSettings("http://localhost/v1", "fake", "cache", rpm=600)
     alone = ProsocialOptions(seeds=("ethics=a.csv",), output="out")
-    assert with_lanes(settings, alone, 16) == settings
+    assert for_partitions(settings, alone, 16).lanes is None
     together = alone.model_copy(update={"beam": IN_PROCESSES, "lanes": 4})
-    assert with_lanes(settings, together, 16).lanes == 4
-    assert with_lanes(settings, together, 3).lanes == 3
+    assert for_partitions(settings, together, 16).lanes == 4
+    assert for_partitions(settings, together, 3).lanes == 3

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from transforms.llm import statistics as counted
 from transforms.llm.admission import Admission, PendingCall
@@ -13,6 +14,7 @@ from transforms.llm.answers import PAID, Verdict, classify, content_of
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, CallClass
 from transforms.llm.client import Client, Reply
+from transforms.llm.latencies import bucket
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import Miss
 from transforms.llm.request import RequestForm, RequestForms
@@ -31,6 +33,14 @@ _UNSENT = {
     CallClass.BUDGET: "not sent: what may be spent is spent",
 }
 _UNSENT_OTHERWISE = "not sent: an earlier call showed that none can succeed"
+
+
+class Calls(Protocol):
+    """Brings the outcomes of requests."""
+
+    async def outcome(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Outcome, bool]:
+        """Return the outcome of a request, and whether it was another's flight."""
+        ...  # pragma: no cover - protocol
 
 
 class EndpointCalls:
@@ -74,8 +84,9 @@ class EndpointCalls:
                 detail = _UNSENT.get(refused, _UNSENT_OTHERWISE)
                 return Outcome(None, Verdict(refused, detail=detail), attempts)
             attempts += 1
+            sent = time.monotonic()
             reply, verdict = await self._sent(body, prompt, call)
-            return Outcome(reply, verdict, attempts)
+            return Outcome(reply, verdict, attempts, time.monotonic() - sent)
 
         return await self._retrying(attempt)
 
@@ -103,7 +114,7 @@ class ItemCaller:
         partition: int,
         cache: PartitionCache,
         counts: Counter[str],
-        calls: EndpointCalls | None,
+        calls: Calls | None,
     ) -> None:
         self._forms, self._cache, self._counts = forms, cache, counts
         self._partition, self._calls = partition, calls
@@ -138,7 +149,7 @@ class ItemCaller:
         if cached is not None:
             status, body = cached
             verdict = classify(status, body, prompt.validate)
-            self._count({counted.CACHED: 1, _class_name(verdict): 1})
+            self._hit(form, question, verdict)
         elif self._calls is None:
             await Miss()
             raise AssertionError("an item goes on after a miss only in the event loop")
@@ -148,7 +159,7 @@ class ItemCaller:
             body = outcome.reply.body if outcome.reply is not None else ""
             attempts = 0 if shared else outcome.attempts
             self._keep(key, prompt, outcome)
-            self._count(_counts(outcome, shared=shared))
+            self._count(form.label, _counts(outcome, shared=shared))
         answer = Answer(verdict.call_class, key, verdict.data, verdict.detail, attempts)
         return answer, content_of(body) if verdict.call_class in _MALFORMED else ""
 
@@ -173,6 +184,10 @@ class ItemCaller:
         finally:
             self._beside -= 1
 
+    def _hit(self, form: RequestForm, question: bytes, verdict: Verdict) -> None:
+        """Take note of an answer from the cache."""
+        self._count(form.label, {counted.CACHED: 1, _class_name(verdict): 1})
+
     def _keep(self, key: str, prompt: Prompt, outcome: Outcome) -> None:
         # A shared flight may have been another partition's.
         paid = outcome.reply is not None and outcome.verdict.call_class in PAID
@@ -180,22 +195,26 @@ class ItemCaller:
             assert outcome.reply is not None  # noqa: S101 - tells the type checker
             self._cache.put(key, prompt.id, outcome.reply.status, outcome.reply.body)
 
-    def _count(self, counts: Mapping[str, int]) -> None:
-        for name, number in counts.items():
+    def _count(self, label: str, counts: Mapping[str, int]) -> None:
+        named = {**counts, **{counted.of_prompt(label, name): counts[name] for name in counts}}
+        for name, number in named.items():
             self._counts[name] += number
         if self._calls is not None:
-            statistics.add(counts)  # while replaying they are added once at the end
+            statistics.add(named)  # while replaying they are added once at the end
 
 
 def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
     name = _class_name(outcome.verdict)
     if shared:
         return {counted.SHARED: 1, name: 1}
+    latency = {} if outcome.reply is None else {bucket(outcome.seconds): 1}
     return {
+        **latency,
         counted.SENT: outcome.attempts,
         counted.RETRIED: max(0, outcome.attempts - 1),
         counted.PROMPT_TOKENS: outcome.verdict.prompt_tokens,
         counted.COMPLETION_TOKENS: outcome.verdict.completion_tokens,
+        counted.CACHED_TOKENS: outcome.verdict.cached_tokens,
         name: 1,
     }
 

@@ -17,7 +17,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from transforms.llm.admission import Admission
+from transforms.llm.admission import Admission, AdmissionChain
+from transforms.llm.budget import Budgets
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
@@ -27,7 +28,8 @@ from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
-from transforms.llm.statistics import KEYS, statistics
+from transforms.llm.shared_cache import layered_cache
+from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,7 +51,7 @@ class Engine:
         self._calls = EndpointCalls(
             settings,
             Client(settings, api_key),
-            admission or Limits(settings),
+            admission or _admission(settings),
         )
         self._bounds = [
             ITEMS_PER_CALL * share(lane, settings).concurrency
@@ -95,7 +97,7 @@ class Engine:
             self._release(partition)
             job.future.set_exception(error)
             return job.future
-        statistics.add(job.counts)
+        statistics.add({**job.counts, KEYS_BEGUN: len(items), PARTITIONS_BEGUN: 1})
         if missing:
             job.missing = len(missing)
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)
@@ -109,9 +111,13 @@ class Engine:
             return list(range(len(job.items)))
         missing = []
         for index in range(len(job.items)):
-            done, result = replay(job.coroutine(index, None, self._forms))
+            counts: Counter[str] = Counter()
+            done, result = replay(job.coroutine(index, None, self._forms, counts))
             if done:
                 job.results[index] = result
+                # Of an item that misses an answer, the hits are counted when it is worked on.
+                for name, number in counts.items():
+                    job.counts[name] += number
             else:
                 missing.append(index)
         job.counts[KEYS] += len(job.items) - len(missing)
@@ -134,7 +140,9 @@ class Engine:
             job, index = queue.popleft()
             if job.over:
                 continue
-            task = self._loop.create_task(job.coroutine(index, self._calls, self._forms))
+            task = self._loop.create_task(
+                job.coroutine(index, self._calls, self._forms, job.counts)
+            )
             self._started[lane] += 1
             job.tasks.add(task)
             task.add_done_callback(functools.partial(self._ended, job, index))
@@ -190,7 +198,12 @@ class Engine:
         with self._lock:
             cache, users = self._caches.get(partition, (None, 0))
             if cache is None:
-                cache = PartitionCache(self._settings.cache, partition)
+                cache = layered_cache(
+                    self._settings.cache,
+                    partition,
+                    self._settings.shared_caches,
+                    self._settings.partitions,
+                )
             self._caches[partition] = cache, users + 1
             return cache
 
@@ -218,6 +231,13 @@ class Engine:
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._calls.close()
+
+
+def _admission(settings: EngineSettings) -> Admission:
+    limits = Limits(settings)
+    if settings.max_calls is None and settings.max_cost is None:
+        return limits
+    return AdmissionChain(Budgets(settings), limits)
 
 
 _engines: dict[EngineSettings, Engine] = {}

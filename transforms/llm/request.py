@@ -56,6 +56,8 @@ class RequestForm:
         self._question = prompt.question
         shared = [KEY_VERSION, settings.endpoint, settings.structured.value, prompt.schema, body]
         self.model = str(fields["model"])
+        #: The prompt's id and the model, under which its calls are counted.
+        self.label = f"{prompt.id} {self.model}"
         #: The most that an answer may have.
         self.completion_tokens = next(
             (fields[name] for name in _LENGTHS if name in fields), _UNBOUNDED_TOKENS
