@@ -17,6 +17,8 @@ COMMANDS = {
     "metricinstruct": ("pipelines.metricinstruct.command", "run"),
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
+    "cache": ("pipelines.cache", "run"),
+    "fake-endpoint": ("pipelines.fake_endpoint", "run"),
 }
 
 USAGE = """usage: remint COMMAND ...
@@ -26,6 +28,8 @@ commands:
   metricinstruct  from system outputs and references to a published MetricInstruct version
   versions        list the versions below an output directory
   validate        check published versions: files, hashes, expectation suites, loading
+  cache           verify, compact or describe the cache of a dataset's model replies
+  fake-endpoint   serve an endpoint on this machine that fails as it is told, to try runs on
 
 remint COMMAND --help tells a command's options.
 """

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from tests.fake_endpoint import FakeEndpoint
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import datasets
 import pyarrow.parquet as pq
@@ -14,8 +12,7 @@ import pytest
 import yaml
 
 from pipelines.cli import main
-from tests.fake_endpoint import FakeEndpoint, Reply
-from tests.judge import judge
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,18 +31,12 @@ def demo_commands(output: Path) -> list[list[str]]:
     return [words[1:] for words in commands if words[0].endswith("/remint")]
 
 
-def answer(index: int, body: Mapping[str, Any]) -> Reply | None:
-    """Judge outputs; answer the prompts of ProsocialDialog as the endpoint does."""
-    question = body["messages"][-1]["content"]
-    return judge(index, body) if "<output>" in question or "<reference>" in question else None
-
-
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("demo")
     minting = [words for words in demo_commands(output) if words[0] != "validate"]
     assert [words[0] for words in minting] == ["prosocial", "metricinstruct"]
-    with pytest.MonkeyPatch.context() as patch, FakeEndpoint(answer) as endpoint:
+    with pytest.MonkeyPatch.context() as patch, FakeEndpoint() as endpoint:
         patch.chdir(ROOT)
         patch.setenv("HF_HUB_OFFLINE", "1")
         for words in minting:

@@ -11,6 +11,7 @@ from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.stage_frames import SCHEMAS
 from transforms.frames import Schema
 from transforms.ledger import count_out
+from transforms.llm.calls import CallClass
 
 
 def columns_beside(known: Schema) -> list[str]:
@@ -26,7 +27,9 @@ def ended(name: str, unfinished: pl.DataFrame) -> pl.DataFrame:
         name: of the frame.
         unfinished: schema ``UNFINISHED``, with the columns that ``columns_beside`` names.
     """
-    named_otherwise = {"request_hash": pl.col("request"), "waits_for": pl.lit("call")}
+    spent = pl.col("error_class") == CallClass.BUDGET.value
+    awaited = pl.when(spent).then(pl.lit("budget")).otherwise(pl.lit("call"))
+    named_otherwise = {"request_hash": pl.col("request"), "waits_for": awaited}
     return unfinished.select(
         named_otherwise.get(column, pl.col(column)).cast(kind).alias(column)
         for column, kind in SCHEMAS[name].items()

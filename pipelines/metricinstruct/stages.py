@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -36,6 +36,7 @@ from pipelines.metricinstruct.stage_frames import REMOVED, SUMS, named, together
 from transforms.filters import apply, funnel
 from transforms.ledger import count_in, count_out
 from transforms.llm.calls import Caller
+from transforms.llm.spending import calls_frame
 from transforms.partitions import Frames
 
 
@@ -110,10 +111,11 @@ class AnalyseExamples:
         return await self.drafting.work(item, call)
 
     def finish(
-        self, partition: tuple[int, Frames], results: list[Draft]
+        self, partition: tuple[int, Frames], results: list[Draft], counts: Mapping[str, int]
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its analyses, and what got none."""
         number, frames = partition
+        frames = {**frames, "counts": together("counts", frames["counts"], calls_frame(counts))}
         yield number, settle_drafts(frames, self.drafting.finish(frames, results))
 
 

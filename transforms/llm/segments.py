@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
+import time
+import uuid
 from typing import Protocol
 
 from apache_beam.io.filesystem import CompressionTypes
@@ -28,20 +31,39 @@ class SegmentWriter(Protocol):
         ...  # pragma: no cover - protocol
 
 
-def segment_writer(path: str) -> SegmentWriter:
-    """Return the writer of the segment called ``path`` (without its ending)."""
-    if FileSystems.get_scheme(path) is None:
-        return LocalSegment(path)
-    return RemoteSegments(path)
+def segment_writer(folder: str) -> SegmentWriter:
+    """Return the writer of a new segment in ``folder``."""
+    if FileSystems.get_scheme(folder) is None:
+        return LocalSegment(folder)
+    return RemoteSegments(folder)
+
+
+def new_name() -> str:
+    """Return a name (without its ending) that no other has, and that sorts by the time of now."""
+    return f"{time.time_ns() // 1000:016x}-{uuid.uuid4().hex[:12]}"
 
 
 class LocalSegment:
-    """One file, one unbuffered write per record: a killed process loses nothing it was told."""
+    """One file, one unbuffered write per record: a killed process loses nothing it was told.
 
-    def __init__(self, path: str) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._path = path
-        self._file = os.open(f"{path}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    The file is locked as long as it is written, by a lock that the kernel releases with the
+    process: a compaction sees by it which segments are finished.
+    """
+
+    def __init__(self, folder: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        while True:
+            path = os.path.join(folder, f"{new_name()}.jsonl")
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            if self._is_ours():
+                return
+            os.close(self._file)  # a compaction found it before it was locked, and removes it
+
+    def _is_ours(self) -> bool:
+        try:
+            return _lock(self._file) and bool(os.fstat(self._file).st_nlink)
+        except OSError:
+            return True  # a filesystem without locks, where nothing can be compacted
 
     def write(self, record: bytes) -> None:
         """Write one record.
@@ -55,7 +77,55 @@ class LocalSegment:
 
     def close(self) -> None:
         """Close the file."""
+        _unlock(self._file)  # a forked child may hold it open
         os.close(self._file)
+
+
+def remove_finished(path: str, *, only_empty: bool = False) -> bool:
+    """Remove the local segment at ``path`` unless it is being written; return whether it is gone.
+
+    Args:
+        path: the file.
+        only_empty: and unless it holds anything.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        if not _lock(file) or (only_empty and os.fstat(file).st_size):
+            return False
+        os.unlink(path)
+        return True
+    finally:
+        os.close(file)
+
+
+def is_being_written(path: str) -> bool:
+    """Return whether a process is writing the local segment at ``path``."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return not _lock(file)
+    finally:
+        os.close(file)
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file, and return False where another process has."""
+    import fcntl  # only POSIX has it
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlock(file: int) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 class RemoteSegments:
@@ -65,8 +135,8 @@ class RemoteSegments:
     is tried again with the next flush.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: str) -> None:
+        self._path = FileSystems.join(folder, new_name())
         self._objects = 0
         self._records: list[bytes] = []
         self._bytes = 0
@@ -117,9 +187,11 @@ class RemoteSegments:
         if not records:
             return
         path = f"{self._path}-{self._objects:06d}.jsonl"
+        # Also what failed may have been written, and a name must never come twice: a compaction
+        # may have replaced its first object.
+        self._objects += 1
         with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             file.write(b"".join(records))
         with self._changed:
             del self._records[: len(records)]
             self._bytes -= sum(map(len, records))
-        self._objects += 1

@@ -19,16 +19,17 @@ from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
 from pipelines.metricinstruct.sources.hub import hub_fingerprint
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
 from pipelines.options import parse
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
-from tests.judge import judge
 from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes
 from transforms.errors import EndpointError, InputError, OptionError
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(judge) as running:
+    with FakeEndpoint() as running:
         yield running
 
 
@@ -420,7 +421,7 @@ def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path
             return failure(503, "overloaded")
         if "Summar" in question or "summary" in question:
             return Reply(body=completion(None, refusal="No."))
-        return judge(index, body)
+        return None
 
     with FakeEndpoint(failing) as endpoint:
         first = minted(endpoint, tmp_path, "--retries", "0")
@@ -432,7 +433,7 @@ def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path
         assert set(waiting["task"]) == {"translation"}
         assert stages["analyses"]["out"]["dead"] == dead.height
         assert stages["analyses"]["out"]["waiting"] == waiting.height
-        endpoint.script = judge
+        endpoint.script = lambda index, body: None
         before = endpoint.requests
         second = minted(endpoint, tmp_path, "--retries", "0")
         assert second.version == 2
@@ -488,7 +489,7 @@ def test_versions_and_validate_see_what_was_published(
 
 def test_a_killed_run_repeats_no_finished_call_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
     in_flight = 6
-    with FakeEndpoint(judge, latency=latency("fixed:0.03")) as endpoint:
+    with FakeEndpoint(latency=constant(0.03)) as endpoint:
         killed = tmp_path / "killed"
         concurrency = ("--concurrency", str(in_flight))
         killed_after(25, endpoint, ["metricinstruct", *arguments(endpoint, killed, *concurrency)])

@@ -18,9 +18,11 @@ from pipelines.cli import main
 from pipelines.options import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
 from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes
 from transforms.errors import EndpointError, InputError, OptionError, OutputError
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,6 +65,18 @@ def published(
 ) -> tuple[Path, PublishResult]:
     output = tmp_path_factory.mktemp("published")
     return output, minted(endpoint, output, "--crowd", "llm")
+
+
+def test_the_ledger_tells_how_the_calls_of_each_prompt_went(
+    published: tuple[Path, PublishResult],
+) -> None:
+    entries = {entry["prompt"]: entry for entry in ledger_of(published[1])["calls"]}
+    assert set(entries) >= {"utterance.v1", "question.v1", "continuation.v1", "vote.v1"}
+    for entry in entries.values():
+        assert entry["class_shares"] == {"ok": 1.0}
+        latency = entry["latency"]
+        assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] < 60
+        assert not [name for name in entry if name.startswith("latency_")]
 
 
 def test_every_configuration_of_a_version_loads(
@@ -206,7 +220,8 @@ def test_the_same_calls_failing_again_make_no_version(
 
     def script(index: int, body: Mapping[str, Any]) -> Reply | None:
         nonlocal fails
-        if "cake" not in body["messages"][-1]["content"]:
+        # The question itself, or the one that is followed by its malformed answer.
+        if not any("cake" in message["content"] for message in body["messages"][-3:]):
             return None
         fails += 1
         return replace(reply, status=500) if reply.status == 503 and fails > 1 else reply
@@ -395,7 +410,7 @@ def test_versions_and_validate_see_what_was_published(
 
 def test_a_killed_run_repeats_no_finished_call_and_ends_in_the_same_bytes(tmp_path: Path) -> None:
     in_flight = 6
-    with FakeEndpoint(latency=latency("fixed:0.03")) as endpoint:
+    with FakeEndpoint(latency=constant(0.03)) as endpoint:
         killed, crowd = tmp_path / "killed", ("--crowd", "llm")
         concurrency = ("--concurrency", str(in_flight))
         killed_after(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.transforms.llm.memory_filesystem import MemoryFileSystem
 from transforms.llm.engine import close_engines
 from transforms.llm.prompts import Prompt, Sampling
 from transforms.llm.settings import EngineSettings
@@ -42,3 +43,11 @@ def settings(tmp_path: Path) -> Iterator[Callable[..., EngineSettings]]:
 
     yield make
     close_engines()
+
+
+@pytest.fixture
+def memory() -> type[MemoryFileSystem]:
+    """The filesystem of testmemory://, empty."""
+    MemoryFileSystem.objects = {}
+    MemoryFileSystem.refusals = 0
+    return MemoryFileSystem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
-from tests.fake_endpoint import FakeEndpoint, Reply
 from transforms.llm.calls import Caller
+from transforms.llm.fake_endpoint.latency import uniform
+from transforms.llm.fake_endpoint.replies import Reply
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
@@ -39,7 +41,9 @@ class Lengths:
         answer = await caller(self.prompt, {"situation": item})
         return item, answer.ok
 
-    def finish(self, partition: str, results: list[tuple[str, bool]]) -> Iterator[Any]:
+    def finish(
+        self, partition: str, results: list[tuple[str, bool]], counts: Mapping[str, int]
+    ) -> Iterator[Any]:
         yield beam.pvalue.TaggedOutput("sizes", len(results))
         for word, ok in results:
             if ok:
@@ -53,7 +57,7 @@ def feed(function: CallPartitions[Any, Any, Any], number: int, text: str) -> lis
 def test_a_pipeline_gives_out_every_partition(prompt: Prompt, settings: Make) -> None:
     partitions = [(number, " ".join(f"w{number}x{n}" for n in range(4))) for number in range(10)]
     expected = [word for _, text in partitions for word in text.split()]
-    with FakeEndpoint(latency=lambda index: 0.01 * (index % 5)) as endpoint:
+    with FakeEndpoint(latency=uniform(0.0, 0.04)) as endpoint:
         given = settings(endpoint.base_url)
         pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([]))
         outputs = (
@@ -75,7 +79,18 @@ def test_a_pipeline_gives_out_every_partition(prompt: Prompt, settings: Make) ->
         if metric.key.metric.namespace == "remint"
     }
     assert counters["calls_sent"] == counters["class_ok"] == counters["keys_done"] == 40
-    assert counters["tokens_completion"] == 800
+    assert counters["tokens_prompt"] == endpoint.prompt_tokens
+    assert counters["tokens_completion"] == endpoint.completion_tokens
+    latencies = {
+        metric.key.metric.name: metric.committed
+        for metric in result.metrics().query()["distributions"]
+        if metric.key.metric.namespace == "remint"
+    }
+    assert set(latencies) == {"latency_milliseconds", "utterance.v1 fake/latency_milliseconds"}
+    for latency in latencies.values():
+        assert latency.count == 40
+        assert 0 < latency.min <= latency.max < 60_000
+    assert not [name for name in counters if "latency" in name]
 
 
 def test_a_slow_partition_is_overtaken_and_the_bound_holds(prompt: Prompt, settings: Make) -> None:
@@ -110,6 +125,30 @@ def test_a_fault_of_the_program_stops_the_run(prompt: Prompt, settings: Make) ->
         feed(function, 0, "a fault b")
         with pytest.raises(KeyError, match="a fault of the program"):
             list(function.finish_bundle())
+        function.teardown()
+
+
+def test_a_bundle_that_fails_elsewhere_breaks_off_its_calls(prompt: Prompt, settings: Make) -> None:
+    gate = threading.Event()
+
+    def script(index: int, body: Any) -> Reply | None:
+        if index == 0:
+            gate.wait(10)
+        return Reply(delay=60.0) if body["messages"][-1]["content"].endswith("slow") else None
+
+    with FakeEndpoint(script) as endpoint:
+        function = CallPartitions(settings(endpoint.base_url, concurrency=1), Lengths(prompt))
+        function.start_bundle()
+        assert feed(function, 0, "a") + feed(function, 1, "slow b c") == []
+        outputs = function.finish_bundle()
+        gate.set()
+        next(outputs)
+        outputs.close()  # what comes after this step has failed
+        # The slow call's place is free, and what came after it in its partition is not begun.
+        function.start_bundle()
+        last = feed(function, 2, "d") + list(function.finish_bundle())
+        assert "d" in [getattr(output, "value", None) for output in last]
+        assert endpoint.requests <= 3
         function.teardown()
 
 
