@@ -162,3 +162,64 @@ def test_analyses_cold_and_half_warm(
     assert warm.prompt_tokens == pytest.approx(second["prompt_tokens"], rel=0.05)
     assert warm.completion_tokens == pytest.approx(second["completion_tokens"], rel=0.05)
     assert cold.prompt_tokens == pytest.approx(account.used["prompt_tokens"], rel=0.05)
+
+
+def test_the_command_tells_it_and_makes_no_connection(
+    endpoint: FakeEndpoint,
+    account: Account,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    connections: list[Any] = []
+    connect = socket.socket.connect
+
+    def watched(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and f":{address[1]}/" in endpoint.base_url:
+            connections.append(address)
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", watched)
+    arguments = [
+        *("prosocial", "--seeds", *SEEDS, "--output", str(tmp_path / "o"), "--crowd", "llm"),
+        *("--model", KNOWN, "--base-url", endpoint.base_url, "--dry-run"),
+        *("--rpm", "60", "--max-calls", "10", "--max-cost", "0.001"),
+    ]
+    assert main(arguments) == 0
+    told = capsys.readouterr().out
+    assert "dry run: nobody is called, nothing is written" in told
+    assert f"tokens are counted by {KNOWN}: o200k_base" in told
+    assert "bound by 60 calls a minute" in told
+    assert "--max-calls 10 would end the run before it is complete" in told
+    assert "--max-cost 0.001 would end the run before it is complete" in told
+    assert (connections, account.used["calls"]) == ([], 0)
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_unknown_price_is_said(
+    endpoint: FakeEndpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = prosocial.estimate(prosocial_options(endpoint, tmp_path / "o", "--limit", "3"))
+    assert found.cost is None
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(f"models: {{{UNKNOWN}: {{input: 2, output: 8}}}}")
+    more = ("--limit", "3", "--prices", str(prices))
+    priced = prosocial.estimate(prosocial_options(endpoint, tmp_path / "o", *more))
+    expected = (2 * priced.prompt_tokens + 8 * priced.completion_tokens) / 1e6
+    assert priced.cost == pytest.approx(expected)
+
+
+def test_the_embedded_model_need_not_be_there(tmp_path: Path) -> None:
+    """Its weights and its runtime are not looked for."""
+    arguments = ["--seeds", *SEEDS, "--output", str(tmp_path / "o"), "--limit", "2"]
+    found = prosocial.estimate(parse(prosocial_parser(), ProsocialOptions, arguments))
+    assert found.calls > 0
+    assert found.cost == 0
+
+
+def test_bad_input_stops_a_dry_run_like_a_run(
+    endpoint: FakeEndpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["prosocial", "--seeds", f"mine={tmp_path}/none.csv", "--output", str(tmp_path)]
+    assert main([*arguments, "--dry-run"]) == 2
+    assert "none.csv" in capsys.readouterr().err

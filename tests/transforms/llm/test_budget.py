@@ -31,7 +31,9 @@ PRICE = Price(input=1000.0, cached_input=500.0, output=1000.0)
 OK = client.Reply(200, "{}", {})
 
 
-def call(size: int = 80, completion: int = 20, progress: int = 0, partition: int = 0) -> PendingCall:
+def call(
+    size: int = 80, completion: int = 20, progress: int = 0, partition: int = 0
+) -> PendingCall:
     return PendingCall("key", partition, progress, 0, size, size // 4, completion, "fake")
 
 
@@ -222,9 +224,7 @@ def test_the_endpoint_never_uses_more_than_the_budget(
 ) -> None:
     """The endpoint's own account: 120 tokens an answer, at a dollar for a thousand."""
     with FakeEndpoint() as endpoint:
-        given = settings(
-            endpoint.base_url, max_cost=6.0, price=PRICE, concurrency=concurrency
-        )
+        given = settings(endpoint.base_url, max_cost=6.0, price=PRICE, concurrency=concurrency)
         counts: Counter[str] = Counter()
         items = [f"item {number}" for number in range(60)]
         answers = (
@@ -245,7 +245,9 @@ def test_the_endpoint_never_uses_more_than_the_budget(
 
 
 def test_repeats_count_as_calls(prompt: Prompt, settings: Make) -> None:
-    with FakeEndpoint(lambda index, body: failure(500, None) if index % 2 == 0 else None) as endpoint:
+    with FakeEndpoint(
+        lambda index, body: failure(500, None) if index % 2 == 0 else None
+    ) as endpoint:
         given = settings(endpoint.base_url, max_calls=4, concurrency=1)
         items = [str(number) for number in range(4)]
 

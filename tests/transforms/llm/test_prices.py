@@ -77,7 +77,7 @@ def test_the_users_file_goes_before_ours(tmp_path: Path) -> None:
 def test_a_file_of_another_form_is_refused_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text(content)
-    with pytest.raises(InputError, match="prices.yaml"):
+    with pytest.raises(InputError, match=r"prices\.yaml"):
         price_of("m", str(file))
 
 
