@@ -15,6 +15,7 @@ from typing import Any, cast
 from pipelines.options import RunOptions, beam_arguments
 from transforms import errors
 from transforms.ledger import render_funnel
+from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel
 from transforms.llm.engine import close_engines
 from transforms.llm.preflight import check_endpoint
@@ -33,6 +34,7 @@ PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
     *("output", "beam", "annotator_salt", "concurrency", "timeout", "retries", "shared_cache"),
+    "batch",
 }
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
@@ -80,8 +82,13 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         structured=StructuredMode(options.structured),
         shared_caches=shared_caches,
     )
-    check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
-    yield settings
+    api_key = os.environ.get("OPENAI_API_KEY") or "none"
+    check_endpoint(settings, api_key)
+    if not options.batch:
+        yield settings
+        return
+    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+        yield by_batch
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:

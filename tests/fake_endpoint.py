@@ -23,6 +23,8 @@ from typing import Any
 
 from aiohttp import web
 
+from transforms.llm.fake_endpoint.batches import Batches
+
 Latency = Callable[[int], float]
 
 
@@ -156,6 +158,7 @@ class FakeEndpoint:
         self.seen: Counter[str] = Counter()
         self.bodies: deque[Mapping[str, Any]] = deque(maxlen=1000)
         self.base_url = ""
+        self.batches = Batches(self._batch_answer, refuse=self._refused)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -177,6 +180,7 @@ class FakeEndpoint:
         if self.lists_models:
             application.router.add_get("/v1/models", self._list_models)
         application.router.add_get("/counts", self._counts)
+        self.batches.add_to(application.router)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port, backlog=1024)
@@ -197,6 +201,12 @@ class FakeEndpoint:
             return None
         reply = failure(401, "invalid_api_key")
         return web.Response(status=401, text=reply.body, content_type="application/json")
+
+    def _batch_answer(self, data: bytes) -> tuple[int, str]:
+        body = json.loads(data)
+        reply = self.script(self.batches.answered.total(), body) or Reply()
+        text = completion(_content(body, data)) if reply.body is None else reply.body
+        return reply.status, text
 
     async def _list_models(self, request: web.Request) -> web.Response:
         listed = [{"id": name, "object": "model"} for name in self.models]

@@ -38,8 +38,10 @@ from transforms.crowd import spans
 from transforms.filters import FUNNEL, apply, funnel
 from transforms.frames import NamedFrames, Schema, polars_schema
 from transforms.ledger import COUNTS, count_in, count_out
-from transforms.llm.calls import Caller
+from transforms.llm.calls import CallClass, Caller
 from transforms.partitions import Frames
+
+_AWAITED = [each.value for each in CallClass if each.awaited]
 
 #: The errors that were taken from an analysis because it was too long.
 REMOVED: Schema = {"id": pl.String, "number": pl.Int64}
@@ -179,7 +181,9 @@ def _columns_beside(known: Schema) -> list[str]:
 
 
 def _ended(name: str, unfinished: pl.DataFrame) -> pl.DataFrame:
-    named_otherwise = {"request_hash": pl.col("request"), "waits_for": pl.lit("call")}
+    error = pl.col("error_class")
+    awaited = pl.when(error.is_in(_AWAITED)).then(error).otherwise(pl.lit("call"))
+    named_otherwise = {"request_hash": pl.col("request"), "waits_for": awaited}
     return unfinished.select(
         named_otherwise.get(column, pl.col(column)).cast(kind).alias(column)
         for column, kind in SCHEMAS[name].items()

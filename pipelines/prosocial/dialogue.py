@@ -14,7 +14,7 @@ utterance  row and field        author
 Votes come last, on the final text. An utterance the crowd edited is shown as edited to every later
 prompt; the draft stays beside it. How a dialogue ends that can't be finished:
 
-* A step the crowd has yet to do makes it *waiting*.
+* A step the crowd has yet to do makes it *waiting*, and so does a call that a later run is to make.
 * A call without a usable answer makes it *dead*, with two exceptions in the released data's
   favour, which has dialogues of two rows: where only the third row is concerned and another run
   would get the same answer, the dialogue is cut to two rows and goes on. A failure that another
@@ -143,8 +143,10 @@ async def draft(
     try:
         return await drafting.run()
     except _CrowdAwaited as awaited:
-        return drafting.waiting(awaited)
+        return drafting.waiting(awaited.turn, awaited.waits_for)
     except _CallFailed as failure:
+        if failure.answer.call_class.awaited:
+            return drafting.waiting(failure.turn, failure.answer.call_class.value)
         return DialogueDraft([], [], [], _dead(seed.key, failure))
 
 
@@ -332,9 +334,8 @@ class _Drafting:
         self.responses = [row for row in self.responses if row[1] != _LAST_TURN]
         self.annotations = [row for row in self.annotations if row[1] != _LAST_TURN]
 
-    def waiting(self, awaited: _CrowdAwaited) -> DialogueDraft:
-        what = awaited.waits_for
-        row = (self.seed.key, awaited.turn, "waiting", what, what, None, None, None, None)
+    def waiting(self, turn: int, what: str) -> DialogueDraft:
+        row = (self.seed.key, turn, "waiting", what, what, None, None, None, None)
         return DialogueDraft(self.drafts, self.responses, self.annotations, row)
 
 

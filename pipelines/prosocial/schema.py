@@ -117,7 +117,7 @@ UNFINISHED: dict[str, pl.DataType | type[pl.DataType]] = {
     "turn": pl.Int32,
     "outcome": pl.String,  # waiting | dead
     "step": pl.String,  # the prompt id of the call that failed, or the crowd step awaited
-    "waits_for": pl.String,  # response | annotations | call, null when dead
+    "waits_for": pl.String,  # response | annotations | call | batch, null when dead
     "error_class": pl.String,  # a CallClass value, null when waiting
     "detail": pl.String,
     "request": pl.String,
@@ -237,7 +237,7 @@ DEAD = pa.schema(
 WAITING = pa.schema(
     [
         pa.field("key", pa.string()),
-        pa.field("waits_for", pa.string()),  # response | annotations | call | limit
+        pa.field("waits_for", pa.string()),  # response | annotations | call | batch | limit
         pa.field("turn", pa.int32()),
         pa.field("have", pa.int32()),
         pa.field("need", pa.int32()),

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt
 from tenacity.stop import stop_before_delay
@@ -35,6 +35,16 @@ class Outcome(NamedTuple):
     reply: Reply | None
     verdict: Verdict
     attempts: int
+
+
+class Calls(Protocol):
+    """Brings the outcomes of requests."""
+
+    async def outcome(
+        self, key: str, body: bytes, prompt: Prompt, partition: int, progress: int
+    ) -> tuple[Outcome, bool]:
+        """Return the outcome of a request, and whether it was another's flight."""
+        ...  # pragma: no cover - protocol
 
 
 class EndpointCalls:
@@ -147,7 +157,7 @@ class ItemCaller:
         partition: int,
         cache: PartitionCache,
         counts: Counter[str],
-        calls: EndpointCalls | None,
+        calls: Calls | None,
     ) -> None:
         self._forms, self._cache, self._counts = forms, cache, counts
         self._partition, self._calls = partition, calls

@@ -18,14 +18,15 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from transforms.llm.admission import Admission, InFlightAdmission
+from transforms.llm.batch.missing import MissingCalls
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
 from transforms.llm.job import Job, Work
+from transforms.llm.layers import layered_cache
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
-from transforms.llm.shared_cache import layered_cache
 from transforms.llm.statistics import KEYS, statistics
 
 T = TypeVar("T")
@@ -86,12 +87,13 @@ class Engine:
             job.counts = counts
         try:
             job.cache.load()
-            missing = self._replay(job)
+            missing = self._replay(job) if self._settings.batch is None else self._take_down(job)
         except Exception as error:  # of whatever kind: it belongs to who waits for the future
             self._release(partition)
             job.future.set_exception(error)
             return job.future
-        statistics.add(job.counts)
+        # What ends in a batch was counted call by call.
+        statistics.add(job.counts if self._settings.batch is None else {KEYS: len(job.items)})
         if missing:
             job.missing = len(missing)
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)
@@ -112,6 +114,18 @@ class Engine:
                 missing.append(index)
         job.counts[KEYS] += len(job.items) - len(missing)
         return missing
+
+    def _take_down(self, job: Job[Any, Any]) -> list[int]:
+        """Work through all items without a call, and write down which ones they miss."""
+        calls = MissingCalls()
+        for index in range(len(job.items)):
+            done, job.results[index] = replay(job.coroutine(index, calls, self._forms))
+            if not done:
+                raise RuntimeError("an item waits for something else than its calls")
+        assert self._settings.batch is not None  # noqa: S101 - tells the type checker
+        calls.write(self._settings.batch.missing, job.partition)
+        job.counts[KEYS] += len(job.items)
+        return []
 
     def _enqueue(self, job: Job[Any, Any], missing: list[int]) -> None:
         def abandon(future: concurrent.futures.Future[Any]) -> None:
@@ -183,12 +197,7 @@ class Engine:
         with self._lock:
             cache, users = self._caches.get(partition, (None, 0))
             if cache is None:
-                cache = layered_cache(
-                    self._settings.cache,
-                    partition,
-                    self._settings.shared_caches,
-                    self._settings.partitions,
-                )
+                cache = layered_cache(self._settings, partition)
             self._caches[partition] = cache, users + 1
             return cache
 

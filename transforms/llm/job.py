@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import EndpointCalls, ItemCaller
+from transforms.llm.calling import Calls, ItemCaller
 from transforms.llm.calls import Caller
 from transforms.llm.request import RequestForms
 
@@ -39,7 +39,7 @@ class Job(Generic[T, R]):
         self.results = [None] * len(self.items)
 
     def coroutine(
-        self, index: int, calls: EndpointCalls | None, forms: RequestForms
+        self, index: int, calls: Calls | None, forms: RequestForms
     ) -> Coroutine[Any, Any, R]:
         """Return the coroutine of one item; without ``calls`` it sees the cache alone."""
         caller = ItemCaller(forms, self.partition, self.cache, self.counts, calls)

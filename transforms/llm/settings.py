@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from transforms.llm.shared_cache import SharedCache
@@ -20,6 +20,13 @@ class StructuredMode(str, Enum):
     NONE = "none"  # the schema stands in the prompt, and that is all
 
 
+class BatchPlaces(NamedTuple):
+    """Where a run by batches writes the requests it misses, and where refused ones are kept."""
+
+    missing: str
+    refused: str
+
+
 @dataclass(frozen=True)
 class EngineSettings:
     """Settings of one engine: hashable, picklable, and without a key.
@@ -31,7 +38,8 @@ class EngineSettings:
     ``concurrency`` bounds the calls in flight per process, ``timeout`` is seconds per attempt,
     ``retries`` the attempts after the first and ``retry_seconds`` the time they may take together,
     ``cache`` a directory on any Beam filesystem. Beneath it lie ``shared_caches``, which are only
-    read; ``partitions`` is what the run's own folders stand for.
+    read; ``partitions`` is what the run's own folders stand for. With ``batch`` no call is made:
+    what is missing is written there.
     """
 
     base_url: str
@@ -47,6 +55,7 @@ class EngineSettings:
     extra_body: str = "{}"
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
+    batch: BatchPlaces | None = None
 
     def __post_init__(self) -> None:
         if not self.endpoint:
