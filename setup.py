@@ -19,6 +19,7 @@ setup(
     package_data={
         "pipelines.metricinstruct": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*"],
         "pipelines.prosocial": ["*.md", "*.yaml", "prompts/*.yaml", "samples/*", "samples/*/*"],
+        "transforms.llm": ["*.yaml"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
         "runner_configs": ["*.yaml"],
@@ -34,6 +35,7 @@ setup(
         "pydantic>=2.10,<3",
         "jinja2>=3.1,<4",
         "pyyaml>=6,<7",
+        "rich>=13,<16",
         "krippendorff>=0.8,<1",
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",
@@ -44,6 +46,8 @@ setup(
     extras_require={
         # The model that serves when no endpoint is given; its weights come apart.
         "embedded": ["xllamacpp>=2026.10", "filelock>=3"],
+        # OpenAI's encodings in a package, so that tokens are counted without a download.
+        "tokens": ["bpe-openai>=0.1.4,<0.2"],
         # Tests, linters, type checks, and the peers the benchmarks run beside remint.
         "dev": [
             "pytest>=8",
@@ -53,6 +57,8 @@ setup(
             "mypy>=2.4,<3",
             "types-PyYAML",
             "psutil>=6",
+            "tiktoken>=0.12",
+            "bpe-openai>=0.1.4,<0.2",
         ],
         # Seeds, cache and output on object stores, and the Dataflow runner.
         "gcp": ["apache-beam[gcp]>=2.77,<2.78"],

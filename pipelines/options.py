@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from transforms.errors import OptionError
 from transforms.llm.embedded.weights import WEIGHTS
+from transforms.llm.lanes import DEFAULT_LANES
 
 DEFAULT_PARTITIONS = 16
 #: The smallest model whose drafts a reader takes for drafts.
@@ -40,16 +41,40 @@ class RunOptions(BaseModel):
     base_url: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     concurrency: int = Field(default=64, ge=1, le=4096)
+    rpm: float | None = Field(default=None, ge=1)
+    tpm: float | None = Field(default=None, ge=1)
+    lanes: int = Field(default=DEFAULT_LANES, ge=1, le=4096)
     timeout: float = Field(default=120.0, gt=0, le=3600)
+    connect_timeout: float = Field(default=10.0, gt=0, le=3600)
+    first_byte_timeout: float | None = Field(default=None, gt=0, le=3600)
     retries: int = Field(default=5, ge=0, le=100)
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
     shared_cache: tuple[str, ...] = ()
     batch: bool = False
 
+    dry_run: bool = False
+    max_calls: int | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    prices: str | None = None
+
     beam: tuple[str, ...] = ()
 
-    @field_validator("limit", "partitions", "concurrency", "timeout", "retries", mode="before")
+    @field_validator(
+        "limit",
+        "partitions",
+        "concurrency",
+        "rpm",
+        "tpm",
+        "lanes",
+        "timeout",
+        "connect_timeout",
+        "first_byte_timeout",
+        "retries",
+        "max_calls",
+        "max_cost",
+        mode="before",
+    )
     @classmethod
     def _no_truth_value(cls, value: Any) -> Any:
         """Refuse a configuration file's ``true``, which Python counts as 1."""
@@ -190,8 +215,23 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
     )
-    model.add_argument("--concurrency", metavar="N", help="calls in flight a process (default 64)")
+    model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
+    model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")
+    model.add_argument("--tpm", metavar="N", help="tokens a minute (else as the endpoint tells)")
+    model.add_argument(
+        "--lanes",
+        metavar="N",
+        help=f"parts the limits are divided into for several workers (default {DEFAULT_LANES})",
+    )
     model.add_argument("--timeout", metavar="SECONDS", help="time for one call (default 120)")
+    model.add_argument(
+        "--connect-timeout", metavar="SECONDS", help="time for its connection (default 10)"
+    )
+    model.add_argument(
+        "--first-byte-timeout",
+        metavar="SECONDS",
+        help="time for the first byte of its answer (default: that of the call)",
+    )
     model.add_argument("--retries", metavar="N", help="repeats of a failed call (default 5)")
     model.add_argument(
         "--embedded-model",
@@ -213,6 +253,22 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         action="store_true",
         help="have the calls made by offline batches: a run submits what is missing and collects "
         "what has come; run again to carry on",
+    )
+    budget = parser.add_argument_group("budget")
+    budget.add_argument(
+        "--dry-run",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="tell the calls, tokens, money and time of a run; call nobody, write nothing",
+    )
+    budget.add_argument(
+        "--max-calls", metavar="N", help="send at most so many calls in this run, repeats included"
+    )
+    budget.add_argument(
+        "--max-cost", metavar="USD", help="spend at most so many US dollars in this run"
+    )
+    budget.add_argument(
+        "--prices", metavar="FILE", help="YAML of models' prices, over those that remint knows"
     )
     return parser
 
@@ -351,3 +407,13 @@ def beam_arguments(flags: Sequence[str]) -> list[str]:
         else:
             arguments.append(flag)
     return arguments if named else [*arguments, "--runner=FnApiRunner"]
+
+
+def several_processes(flags: Sequence[str]) -> bool:
+    """Return whether Beam's ``flags`` have the work done in several processes, for all we know."""
+    from apache_beam.options import pipeline_options as beam_options
+
+    options = beam_options.PipelineOptions(beam_arguments(flags))
+    runner = options.view_as(beam_options.StandardOptions).runner
+    mode = options.view_as(beam_options.DirectOptions).direct_running_mode
+    return not (str(runner).endswith("FnApiRunner") and mode == "in_memory")

@@ -9,20 +9,26 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import RunOptions, beam_arguments
+from pipelines.options import RunOptions, beam_arguments, several_processes
 from transforms import errors
+from transforms.errors import OptionError
 from transforms.ledger import render_funnel
 from transforms.llm.batch.cycle import batch_cycle
-from transforms.llm.embedded.server import EmbeddedModel
+from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
+from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.progress import Progress
+from transforms.llm.prices import NOTHING, Price, price_of
+from transforms.llm.progress import Progress, display
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
+from transforms.llm.spending import spending_lines
+from transforms.llm.streaming import NAMESPACE
 from transforms.publishing import storage
 from transforms.publishing.publication import Run
 from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
@@ -33,8 +39,23 @@ PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
-    *("output", "beam", "annotator_salt", "concurrency", "timeout", "retries", "shared_cache"),
+    "output",
+    "beam",
+    "annotator_salt",
+    "concurrency",
+    "rpm",
+    "tpm",
+    "lanes",
+    "timeout",
+    "connect_timeout",
+    "first_byte_timeout",
+    "retries",
+    "shared_cache",
     "batch",
+    "dry_run",
+    "max_calls",
+    "max_cost",
+    "prices",
 }
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.
@@ -55,33 +76,13 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
 
     Raises:
         EndpointError: the endpoint can't be used, or the embedded model can't be started.
+        OptionError, InputError: the price that a bound of the cost needs isn't known.
     """
-    cache = storage.join(dataset, CACHE_NAME)
-    shared_caches = find_shared_caches(options.shared_cache, cache)
+    settings = engine_settings(options, dataset)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
-            yield EngineSettings(
-                base_url=served.base_url,
-                model=served.model,
-                cache=cache,
-                endpoint=served.identity,
-                concurrency=min(options.concurrency, served.slots),
-                timeout=max(options.timeout, served.timeout),
-                retries=options.retries,
-                extra_body=served.extra_body,
-                shared_caches=shared_caches,
-            )
+            yield replace(settings, base_url=served.base_url)
         return
-    settings = EngineSettings(
-        base_url=options.base_url or PUBLIC_ENDPOINT,
-        model=options.model or "",
-        cache=cache,
-        concurrency=options.concurrency,
-        timeout=options.timeout,
-        retries=options.retries,
-        structured=StructuredMode(options.structured),
-        shared_caches=shared_caches,
-    )
     api_key = os.environ.get("OPENAI_API_KEY") or "none"
     check_endpoint(settings, api_key)
     if not options.batch:
@@ -89,6 +90,71 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         return
     with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
         yield by_batch
+
+
+def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
+    """Return the settings of the model that is to serve a run; nothing is called or started.
+
+    The embedded model has no base URL before it serves.
+
+    Raises:
+        OptionError, InputError: the price that a bound of the cost needs isn't known.
+    """
+    cache = storage.join(dataset, CACHE_NAME)
+    shared_caches = find_shared_caches(options.shared_cache, cache)
+    if options.embedded:
+        serves = embedded_endpoint(options.embedded_model)
+        return EngineSettings(
+            base_url="",
+            model=serves.model,
+            cache=cache,
+            endpoint=serves.identity,
+            concurrency=min(options.concurrency, serves.slots),
+            timeout=max(options.timeout, serves.timeout),
+            retries=options.retries,
+            extra_body=serves.extra_body,
+            shared_caches=shared_caches,
+            max_calls=options.max_calls,
+            max_cost=options.max_cost,
+            price=NOTHING,
+        )
+    model = options.model or ""
+    price = price_of(model, options.prices)
+    if options.max_cost is not None and price is None:
+        raise OptionError(
+            f"--max-cost needs the price of {model!r}, which is not known: give it with --prices "
+            "FILE (README.md has the form), or bound the number of calls with --max-calls"
+        )
+    return EngineSettings(
+        base_url=options.base_url or PUBLIC_ENDPOINT,
+        model=model,
+        cache=cache,
+        concurrency=options.concurrency,
+        rpm=options.rpm,
+        tpm=options.tpm,
+        timeout=options.timeout,
+        connect_timeout=options.connect_timeout,
+        first_byte_timeout=options.first_byte_timeout,
+        retries=options.retries,
+        structured=StructuredMode(options.structured),
+        shared_caches=shared_caches,
+        max_calls=options.max_calls,
+        max_cost=options.max_cost,
+        price=price,
+    )
+
+
+def for_partitions(
+    settings: EngineSettings, options: RunOptions, partitions: int
+) -> EngineSettings:
+    """Return the settings for a dataset of so many partitions.
+
+    There are lanes where several processes are to make the calls.
+    """
+    lanes = None
+    if several_processes(options.beam):
+        lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
+    return replace(settings, partitions=partitions, lanes=lanes)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -101,7 +167,7 @@ def describe_run(
     partitions: int,
     files: Sequence[str],
     prompts: Mapping[str, Prompt],
-    model: str,
+    engine: EngineSettings,
 ) -> Run:
     """Return the run's record, without secrets and what does not shape the data.
 
@@ -110,7 +176,7 @@ def describe_run(
         partitions: the dataset's number of partitions.
         files: every input file; each is read through for its hash.
         prompts: the prompts that may be used.
-        model: the model that serves.
+        engine: the settings of the model that serves.
     """
     now = datetime.datetime.now(datetime.timezone.utc)
     return Run(
@@ -120,34 +186,64 @@ def describe_run(
         partitions=partitions,
         inputs=tuple(fingerprint(path) for path in files),
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
-        models=(model,),
+        models=(engine.model,),
+        prices=prices_of(engine),
         options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),
     )
 
 
+def prices_of(engine: EngineSettings) -> dict[str, Price]:
+    """Return the prices of the models that are called, as far as they are known."""
+    return {} if engine.price is None else {engine.model: engine.price}
+
+
 def run_pipeline(
-    build: Callable[[Any], None], flags: Sequence[str], version: Version
+    build: Callable[[Any], None], flags: Sequence[str], version: Version, engine: EngineSettings
 ) -> PublishResult:
     """Build and run a pipeline with Beam's ``flags``; return how publishing ``version`` ended.
+
+    Args:
+        build: adds the pipeline's steps to it.
+        flags: Beam's own options.
+        version: what the pipeline publishes.
+        engine: what its calls are made with.
+
+    Raises:
+        RemintError: what a step raised, or that something could not be written.
+    """
+    with Progress(display(prices_of(engine)), engine.partitions):
+        counts = run_and_count(build, flags)
+    told = spending_lines(counts, prices_of(engine), engine.max_cost)
+    return replace(read_result(version), spending=tuple(told))
+
+
+def run_and_count(build: Callable[[Any], None], flags: Sequence[str]) -> dict[str, int]:
+    """Build and run a pipeline with Beam's ``flags``; return the sums of remint's counters.
 
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
     import apache_beam as beam
+    from apache_beam.metrics import MetricsFilter
     from apache_beam.options.pipeline_options import PipelineOptions
 
     try:
-        with Progress():
-            pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
-            build(pipeline)
-            pipeline.run().wait_until_finish()
+        pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
+        build(pipeline)
+        result = pipeline.run()
+        result.wait_until_finish()
+        counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     except RuntimeError as error:
         raise _told_by_worker(error) from None
     finally:
         # An engine is one run's: a key that was rejected, or calls that were broken off, must not
         # follow the next run of this process.
         close_engines()
-    return read_result(version)
+    counts: dict[str, int] = {}
+    for counter in counters:
+        name = counter.key.metric.name
+        counts[name] = counts.get(name, 0) + counter.result
+    return counts
 
 
 def _told_by_worker(error: RuntimeError) -> Exception:
@@ -169,12 +265,13 @@ def _told_by_worker(error: RuntimeError) -> Exception:
 
 
 def report(result: PublishResult) -> str:
-    """Return what a run tells at its end: the funnel, how publishing ended, and its warnings."""
+    """Return what a run tells at its end: funnel, warnings, spending, and how publishing ended."""
     lines = []
     ledger = storage.join(result.path, LEDGER_NAME)
     if storage.exists(ledger):
         lines.append(render_funnel(storage.read_json(ledger)))
     lines += [f"warning: {warning}" for warning in result.warnings]
+    lines += result.spending
     lines.append(result.message)
     return "\n".join(lines)
 

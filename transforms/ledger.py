@@ -14,10 +14,13 @@ import polars as pl
 from transforms.errors import LedgerError
 from transforms.frames import concat
 
+#: The side of counts that tell how calls went; they enter no stage (``transforms.llm.spending``).
+CALLS = "calls"
+
 #: Frames of counts, added up over partitions.
 COUNTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "stage": pl.String,
-    "side": pl.String,  # in | out
+    "side": pl.String,  # in | out | calls
     "outcome": pl.String,  # published, rejected, dead, waiting, duplicate; "" on the side "in"
     "reason": pl.String,  # the filter, error class or what is awaited; "" where there is none
     "n": pl.Int64,
@@ -69,7 +72,7 @@ def build_ledger(counts: pl.DataFrame, stages: Sequence[str]) -> dict[str, Any]:
         "closes": bool}}, "closes": bool}``. A stage of which nothing was counted stands in the
         ledger with zeros; a stage that is counted and not named in ``stages`` comes last.
     """
-    summed = sum_counts([counts])
+    summed = sum_counts([counts.filter(pl.col("side") != CALLS)])
     others = sorted(set(summed["stage"]) - set(stages))
     entries = {
         stage: _stage(summed.filter(pl.col("stage") == stage)) for stage in [*stages, *others]

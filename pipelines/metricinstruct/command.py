@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from pipelines.dry_run import estimate_calls, render
 from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
 from pipelines.metricinstruct.choice import ChoiceSettings
 from pipelines.metricinstruct.configurations import Authorship
@@ -30,7 +31,7 @@ from pipelines.metricinstruct.options import (
     MetricInstructOptions,
     metricinstruct_parser,
 )
-from pipelines.metricinstruct.pipeline import Plan, build
+from pipelines.metricinstruct.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.metricinstruct.publication import DATASET
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import SelectionSettings
@@ -41,15 +42,23 @@ from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
 from pipelines.running import (
     chosen_settings,
     describe_run,
+    engine_settings,
     exit_code,
+    for_partitions,
     report,
     run_pipeline,
     serving,
 )
 from transforms.errors import OptionError
+from transforms.llm.estimates import Estimate
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
-from transforms.publishing.versions import claim_version, dataset_path, open_dataset
+from transforms.publishing.versions import (
+    claim_version,
+    dataset_path,
+    open_dataset,
+    read_dataset,
+)
 
 #: What all versions of a dataset share unless its first run says otherwise.
 DATASET_DEFAULTS = {"partitions": DEFAULT_PARTITIONS}
@@ -59,7 +68,11 @@ logger = logging.getLogger("remint.metricinstruct")
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return the process's exit code."""
-    result = mint(parse(metricinstruct_parser(), MetricInstructOptions, arguments))
+    options = parse(metricinstruct_parser(), MetricInstructOptions, arguments)
+    if options.dry_run:
+        print(render(estimate(options), options))
+        return 0
+    result = mint(options)
     print(report(result))
     return exit_code(result)
 
@@ -70,41 +83,64 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     Raises:
         RemintError: something that has to be put right first; nothing was called or written.
     """
+    draft = _draft_plan(options)
+    filters = load_filters(options.filters)
+    dataset = dataset_path(options.output, DATASET)
+    with lock_dataset(dataset), serving(options, dataset) as engine:
+        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        version = claim_version(dataset)
+        draft = replace(
+            draft,
+            partitions=shared["partitions"],
+            engine=for_partitions(engine, options, shared["partitions"]),
+        )
+        logger.info(
+            "%d source files; %s analyses; writing %s",
+            len(draft.inputs),
+            engine.model,
+            version.path,
+        )
+        named = by_id(draft.drafting.drafting.prompts)
+        files = input_paths(draft.inputs)
+        plan = Plan(
+            draft=draft,
+            filters=filters,
+            authorship=Authorship(engine.model, named, engine.extra_body),
+            version=version,
+            run=describe_run(options, draft.partitions, files, named, engine),
+        )
+        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+
+
+def estimate(options: MetricInstructOptions) -> Estimate:
+    """Return what the calls of ``mint`` would come to; nobody is called and nothing written.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    load_filters(options.filters)
+    plan = _draft_plan(options)
+    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine)
+
+
+def _draft_plan(options: MetricInstructOptions) -> DraftPlan:
+    """Return the plan of a run as far as it can be known before its model serves."""
     inputs = source_inputs(
         {REAL: options.sources, SYNTHETIC: options.synthetic},
         options.outputs,
         options.field_map,
         options.instruction,
     )
-    excluded = excluded_keys(options.exclude)
-    settings = selection_settings(options, inputs)
-    filters = load_filters(options.filters)
-    prompts = load_task_prompts()
-    drafting = DraftAnalyses(prompts, draft_settings(options))
     dataset = dataset_path(options.output, DATASET)
-    with lock_dataset(dataset), serving(options, dataset) as engine:
-        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
-        engine = replace(engine, partitions=shared["partitions"])
-        version = claim_version(dataset)
-        logger.info(
-            "%d source files; %s analyses; writing %s", len(inputs), engine.model, version.path
-        )
-        named = by_id(prompts)
-        plan = Plan(
-            inputs=inputs,
-            partitions=shared["partitions"],
-            excluded=excluded,
-            selection=settings,
-            engine=engine,
-            drafting=AnalyseExamples(drafting),
-            filters=filters,
-            authorship=Authorship(engine.model, named, engine.extra_body),
-            version=version,
-            run=describe_run(
-                options, shared["partitions"], input_paths(inputs), named, engine.model
-            ),
-        )
-        return run_pipeline(partial(build, plan=plan), options.beam, version)
+    shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+    return DraftPlan(
+        inputs=inputs,
+        partitions=shared["partitions"],
+        excluded=excluded_keys(options.exclude),
+        selection=selection_settings(options, inputs),
+        engine=for_partitions(engine_settings(options, dataset), options, shared["partitions"]),
+        drafting=AnalyseExamples(DraftAnalyses(load_task_prompts(), draft_settings(options))),
+    )
 
 
 def selection_settings(

@@ -35,8 +35,9 @@ from pipelines.metricinstruct.stages import (
 )
 from pipelines.metricinstruct.statistics import partition_statistics
 from transforms.background import MapAhead
+from transforms.llm.lane_streaming import MakeCalls
+from transforms.llm.rehearsal import RehearsePartitions
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -52,8 +53,8 @@ from transforms.publishing.versions import Version
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that a run's graph is built from; picklable, without a key or another secret."""
+class DraftPlan:
+    """All that the drafting of analyses is built from; picklable, without a key."""
 
     inputs: Sequence[SourceInput]
     partitions: int
@@ -61,6 +62,13 @@ class Plan:
     selection: SelectionSettings
     engine: EngineSettings
     drafting: AnalyseExamples
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run's graph is built from; picklable, without a key or another secret."""
+
+    draft: DraftPlan
     filters: FilterSettings
     authorship: Authorship
     version: Version
@@ -69,24 +77,8 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    register_frame_coder()
-    choose = partial(_choose, plan.selection.choice, plan.excluded)
-    chosen = (
-        pipeline
-        | "Files" >> beam.Create(list(plan.inputs))
-        | "Read sources" >> beam.ParDo(ReadToPartitions(read_source, plan.partitions))
-        | "By partition" >> beam.GroupByKey()
-        | "Choose" >> beam.ParDo(MapAhead(choose)).with_output_types(PARTITION)
-    )
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
-    drafted = (
-        _selected(chosen, plan.selection)
-        | "Number partitions" >> number
-        | "Draft analyses" >> draft
-    )
+    calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
+    drafted = _partitions(pipeline, plan.draft) | "Draft analyses" >> calls
     filtered = drafted | "Filter" >> beam.Map(
         on_partition(filter_analyses),
         beam.pvalue.AsSingleton(_profiles(drafted)),
@@ -98,13 +90,33 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
         | "Write shards"
         >> beam.ParDo(
             WriteShards(
-                PUBLICATION, plan.version, plan.partitions, PublishableRows(plan.authorship)
+                PUBLICATION, plan.version, plan.draft.partitions, PublishableRows(plan.authorship)
             ),
             beam.pvalue.AsList(_kept_fraction(filtered, plan.filters.error_free_share)),
         )
         | "All partitions" >> beam.GroupByKey()
         | "Publish" >> beam.ParDo(Publish(PUBLICATION, plan.run, plan.version))
     )
+
+
+def rehearse(pipeline: beam.Pipeline, plan: DraftPlan) -> None:
+    """Add to ``pipeline`` the rehearsal of the run's calls, which writes nothing."""
+    rehearsal = RehearsePartitions(plan.engine, plan.drafting)
+    _ = _partitions(pipeline, plan) | "Rehearse analyses" >> beam.ParDo(rehearsal)
+
+
+def _partitions(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
+    """Return the partitions that are to be drafted."""
+    register_frame_coder()
+    choose = partial(_choose, plan.selection.choice, plan.excluded)
+    chosen = (
+        pipeline
+        | "Files" >> beam.Create(list(plan.inputs))
+        | "Read sources" >> beam.ParDo(ReadToPartitions(read_source, plan.partitions))
+        | "By partition" >> beam.GroupByKey()
+        | "Choose" >> beam.ParDo(MapAhead(choose)).with_output_types(PARTITION)
+    )
+    return _selected(chosen, plan.selection)
 
 
 def _choose(

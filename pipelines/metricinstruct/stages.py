@@ -39,6 +39,7 @@ from transforms.filters import FUNNEL, apply, funnel
 from transforms.frames import NamedFrames, Schema, polars_schema
 from transforms.ledger import COUNTS, count_in, count_out
 from transforms.llm.calls import CallClass, Caller
+from transforms.llm.spending import calls_frame
 from transforms.partitions import Frames
 
 _AWAITED = [each.value for each in CallClass if each.awaited]
@@ -139,10 +140,11 @@ class AnalyseExamples:
         return await self.drafting.work(item, call)
 
     def finish(
-        self, partition: tuple[int, Frames], results: list[Draft]
+        self, partition: tuple[int, Frames], results: list[Draft], counts: Mapping[str, int]
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its analyses, and what got none."""
         number, frames = partition
+        frames = {**frames, "counts": _together("counts", frames["counts"], calls_frame(counts))}
         yield number, settle_drafts(frames, self.drafting.finish(frames, results))
 
 

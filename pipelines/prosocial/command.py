@@ -12,28 +12,37 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pipelines.dry_run import estimate_calls, render
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
 from pipelines.prosocial.dialogue import DraftSettings
 from pipelines.prosocial.filter_settings import load_filters
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from pipelines.prosocial.pipeline import Plan, build
+from pipelines.prosocial.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
 from pipelines.running import (
     chosen_settings,
     describe_run,
+    engine_settings,
     exit_code,
+    for_partitions,
     report,
     run_pipeline,
     serving,
 )
+from transforms.llm.estimates import Estimate
 from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
-from transforms.publishing.versions import claim_version, dataset_path, open_dataset
+from transforms.publishing.versions import (
+    claim_version,
+    dataset_path,
+    open_dataset,
+    read_dataset,
+)
 from transforms.reading.files import expand
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -46,7 +55,11 @@ logger = logging.getLogger("remint.prosocial")
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return the process's exit code."""
-    result = mint(parse(prosocial_parser(), ProsocialOptions, arguments))
+    options = parse(prosocial_parser(), ProsocialOptions, arguments)
+    if options.dry_run:
+        print(render(estimate(options), options))
+        return 0
+    result = mint(options)
     print(report(result))
     return exit_code(result)
 
@@ -57,6 +70,48 @@ def mint(options: ProsocialOptions) -> PublishResult:
     Raises:
         RemintError: something that has to be put right first; nothing was called or written.
     """
+    draft = _draft_plan(options)
+    dataset = dataset_path(options.output, DATASET)
+    with lock_dataset(dataset), serving(options, dataset) as engine:
+        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        version = claim_version(dataset)
+        draft = replace(
+            draft,
+            partitions=shared["partitions"],
+            split_salt=shared["split_salt"],
+            engine=for_partitions(engine, options, shared["partitions"]),
+        )
+        crowd = [*draft.responses, *draft.annotations]
+        logger.info(
+            "%d seed files, %d crowd files; %s drafts; writing %s",
+            len(draft.seeds),
+            len(crowd),
+            engine.model,
+            version.path,
+        )
+        prompts = draft.drafting.prompts
+        files = [*(one.path for one in draft.seeds), *crowd]
+        plan = Plan(
+            draft=draft,
+            authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
+            version=version,
+            run=describe_run(options, draft.partitions, files, prompts, engine),
+        )
+        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+
+
+def estimate(options: ProsocialOptions) -> Estimate:
+    """Return what the calls of ``mint`` would come to; nobody is called and nothing written.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    plan = _draft_plan(options)
+    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine)
+
+
+def _draft_plan(options: ProsocialOptions) -> DraftPlan:
+    """Return the plan of a run as far as it can be known before its model serves."""
     seeds = seed_inputs(options.seeds, options.field_map)
     responses = expand(options.responses)
     annotations = expand(options.annotations)
@@ -65,32 +120,17 @@ def mint(options: ProsocialOptions) -> PublishResult:
     for path in annotations:
         check_crowd_file(path, "annotation")
     filters = load_filters(options.filters)
-    prompts = load_prompts(PROMPTS)
     dataset = dataset_path(options.output, DATASET)
-    files = [*(one.path for one in seeds), *responses, *annotations]
-    with lock_dataset(dataset), serving(options, dataset) as engine:
-        shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
-        engine = replace(engine, partitions=shared["partitions"])
-        drafting = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
-        version = claim_version(dataset)
-        logger.info(
-            "%d seed files, %d crowd files; %s drafts; writing %s",
-            len(seeds),
-            len(responses) + len(annotations),
-            engine.model,
-            version.path,
-        )
-        plan = Plan(
-            seeds=seeds,
-            responses=responses,
-            annotations=annotations,
-            partitions=shared["partitions"],
-            split_salt=shared["split_salt"],
-            limit=options.limit,
-            engine=engine,
-            drafting=DraftAndAssemble(prompts, drafting, filters),
-            authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
-            version=version,
-            run=describe_run(options, shared["partitions"], files, prompts, engine.model),
-        )
-        return run_pipeline(partial(build, plan=plan), options.beam, version)
+    shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+    engine = for_partitions(engine_settings(options, dataset), options, shared["partitions"])
+    settings = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
+    return DraftPlan(
+        seeds=seeds,
+        responses=responses,
+        annotations=annotations,
+        partitions=shared["partitions"],
+        split_salt=shared["split_salt"],
+        limit=options.limit,
+        engine=engine,
+        drafting=DraftAndAssemble(load_prompts(PROMPTS), settings, filters),
+    )

@@ -39,8 +39,9 @@ from pipelines.prosocial.statistics import partition_statistics
 from transforms.background import MapAhead
 from transforms.frames import concat, from_ipc, to_ipc
 from transforms.limit import smallest_keys
+from transforms.llm.lane_streaming import MakeCalls
+from transforms.llm.rehearsal import RehearsePartitions
 from transforms.llm.settings import EngineSettings
-from transforms.llm.streaming import CallPartitions
 from transforms.partitions import (
     PARTITION,
     Frames,
@@ -61,8 +62,8 @@ PUBLISHED_FRAMES = ("utterances", "votes", "rejected", "dead", "waiting")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that a run's graph is built from; picklable, without a key or another secret."""
+class DraftPlan:
+    """All that the drafting of dialogues is built from; picklable, without a key."""
 
     seeds: Sequence[SeedInput]
     responses: Sequence[str]
@@ -72,6 +73,13 @@ class Plan:
     limit: int | None
     engine: EngineSettings
     drafting: DraftAndAssemble
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run's graph is built from; picklable, without a key or another secret."""
+
+    draft: DraftPlan
     authorship: Authorship
     version: Version
     run: Run
@@ -79,21 +87,15 @@ class Plan:
 
 def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
-    register_frame_coder()
-    number = beam.Map(lambda element: (element[0], element)).with_output_types(
-        tuple[int, PARTITION]
-    )
-    draft = beam.ParDo(CallPartitions(plan.engine, plan.drafting)).with_output_types(PARTITION)
-    joined = _joined(_read(pipeline, plan), plan)
-    assembled = joined | "Number partitions" >> number | "Draft dialogues" >> draft
-    standings = _standings(assembled, plan.partitions) | "All standings" >> beam.combiners.ToList()
+    calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
+    assembled = _partitions(pipeline, plan.draft) | "Draft dialogues" >> calls
+    partitions = plan.draft.partitions
+    standings = _standings(assembled, partitions) | "All standings" >> beam.combiners.ToList()
     _ = (
         assembled
         | "Write shards"
         >> beam.ParDo(
-            WriteShards(
-                PUBLICATION, plan.version, plan.partitions, PublishableRows(plan.authorship)
-            ),
+            WriteShards(PUBLICATION, plan.version, partitions, PublishableRows(plan.authorship)),
             beam.pvalue.AsSingleton(standings),
         )
         | "All partitions" >> beam.GroupByKey()
@@ -101,7 +103,19 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     )
 
 
-def _read(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
+def rehearse(pipeline: beam.Pipeline, plan: DraftPlan) -> None:
+    """Add to ``pipeline`` the rehearsal of the run's calls, which writes nothing."""
+    rehearsal = RehearsePartitions(plan.engine, plan.drafting)
+    _ = _partitions(pipeline, plan) | "Rehearse dialogues" >> beam.ParDo(rehearsal)
+
+
+def _partitions(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
+    """Return the partitions that are to be drafted."""
+    register_frame_coder()
+    return _joined(_read(pipeline, plan), plan)
+
+
+def _read(pipeline: beam.Pipeline, plan: DraftPlan) -> beam.PCollection:
     inputs: list[SeedInput | tuple[str, Unit]] = [*plan.seeds]
     inputs += [(path, "response") for path in plan.responses]
     inputs += [(path, "annotation") for path in plan.annotations]
@@ -113,7 +127,7 @@ def _read(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
     )
 
 
-def _joined(grouped: beam.PCollection, plan: Plan) -> beam.PCollection:
+def _joined(grouped: beam.PCollection, plan: DraftPlan) -> beam.PCollection:
     """Join the crowd to the seeds; with a limit, to those with the smallest keys of all."""
     if plan.limit is None:
         prepare = beam.ParDo(MapAhead(partial(_prepare, plan.split_salt)))

@@ -32,6 +32,7 @@ from transforms.frames import NamedFrames, Schema, polars_schema
 from transforms.ledger import COUNTS, count_in, count_out
 from transforms.llm.calls import Caller
 from transforms.llm.prompts import Prompt
+from transforms.llm.spending import calls_frame
 from transforms.partitions import Frames
 
 #: The crowd's rows that stand, counted by turn; ``unit`` is response or annotation.
@@ -162,11 +163,15 @@ class DraftAndAssemble:
         return await self._drafting.work(item, call)
 
     def finish(
-        self, partition: tuple[int, Frames], results: list[DialogueDraft]
+        self,
+        partition: tuple[int, Frames],
+        results: list[DialogueDraft],
+        counts: Mapping[str, int],
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its dialogues assembled and filtered."""
         number, frames = partition
         drafted = self._drafting.finish(frames, results)
+        frames = {**frames, "counts": _together("counts", frames["counts"], calls_frame(counts))}
         yield number, assemble_and_filter(frames, drafted, self.filters)
 
     @cached_property

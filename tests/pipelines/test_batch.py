@@ -15,8 +15,7 @@ from pipelines.metricinstruct.options import MetricInstructOptions, metricinstru
 from pipelines.options import parse
 from pipelines.prosocial.command import mint as mint_prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint
-from tests.judge import judge
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 PIPELINES = Path(__file__).resolve().parents[2] / "pipelines"
@@ -26,7 +25,7 @@ PIPELINES = Path(__file__).resolve().parents[2] / "pipelines"
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEndpoint]:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    with FakeEndpoint(judge) as running:
+    with FakeEndpoint() as running:
         yield running
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from pipelines.running import run_pipeline
+from pipelines.running import run_and_count
 from transforms.errors import InputError, OutputError
-from transforms.publishing.versions import Version
 
 IN_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
@@ -22,7 +21,7 @@ def failing(kind: type[Exception], *arguments: object, flags: tuple[str, ...] = 
     def build(pipeline: beam.Pipeline) -> None:
         _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(lambda _: fail(kind, *arguments))
 
-    run_pipeline(build, flags, Version(1, "/nowhere"))
+    run_and_count(build, flags)
 
 
 @pytest.mark.parametrize("flags", [(), IN_PROCESSES], ids=["one process", "two processes"])

@@ -36,13 +36,17 @@ _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
 
 class Verdict(NamedTuple):
-    """A reply's class, its parsed answer when OK, what was wrong, and the tokens it used."""
+    """A reply's class, its parsed answer when OK, what was wrong, and the tokens it used.
+
+    ``cached_tokens`` are those of the prompt that the endpoint had read before and prices apart.
+    """
 
     call_class: CallClass
     data: Mapping[str, Any] | None = None
     detail: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
 
 
 def classify(status: int, body: str, validate: Validator) -> Verdict:
@@ -66,9 +70,17 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
         return _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return Verdict(CallClass.SERVER, detail="a reply without choices")
-    sent, received = _tokens(reply.get("usage"))
     call_class, data, detail, *_ = _choice(choices[0], validate)
-    return Verdict(call_class, data, detail, sent, received)
+    return Verdict(call_class, data, detail, *_tokens(reply.get("usage")))
+
+
+def content_of(body: str) -> str:
+    """Return the text of a reply's first choice as it was written; nothing where it has none."""
+    try:
+        content = parse_json(body)["choices"][0]["message"]["content"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return ""
+    return content if isinstance(content, str) else ""
 
 
 def _failure(status: int, error: object) -> Verdict:
@@ -173,12 +185,17 @@ def _texts(data: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _tokens(usage: object) -> tuple[int, int]:
+def _tokens(usage: object) -> tuple[int, int, int]:
+    """Return the tokens of prompt and completion, and how many of the prompt's were cached."""
     if not isinstance(usage, dict):
-        return 0, 0
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-    sent, received = (count if isinstance(count, int) else 0 for count in counts)
-    return sent, received
+        return 0, 0, 0
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    sent, received, read = (
+        count if isinstance(count, int) and count > 0 else 0 for count in counts
+    )
+    return sent, received, min(read, sent)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

@@ -48,7 +48,7 @@ _TRANSIENT = frozenset(
         CallClass.BATCH,
     }
 )
-_AWAITED = frozenset({CallClass.BATCH})
+_AWAITED = frozenset({CallClass.BUDGET, CallClass.BATCH})
 
 
 class Answer(NamedTuple):

@@ -17,24 +17,27 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from transforms.llm.admission import Admission, InFlightAdmission
+from transforms.llm.admission import Admission, AdmissionChain
 from transforms.llm.batch.missing import MissingCalls
+from transforms.llm.budget import Budgets
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
 from transforms.llm.job import Job, Work
+from transforms.llm.lanes import lane_of, share
 from transforms.llm.layers import layered_cache
+from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
-from transforms.llm.statistics import KEYS, statistics
+from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Items that are started at once, as a multiple of the calls that may be in flight: enough that
-#: none of the places stays empty while items work, few enough that a partition of 100,000 items is
-#: not 100,000 tasks.
+#: Items of a lane that are started at once, as a multiple of its calls that may be in flight:
+#: enough that none of the places stays empty while items work, few enough that a partition of
+#: 100,000 items is not 100,000 tasks.
 ITEMS_PER_CALL = 2
 
 
@@ -49,13 +52,16 @@ class Engine:
         self._calls = EndpointCalls(
             settings,
             Client(settings, api_key),
-            admission or InFlightAdmission(settings.concurrency),
+            admission or _admission(settings),
         )
-        self._bound = settings.concurrency * ITEMS_PER_CALL
-        self._started = 0
+        self._bounds = [
+            ITEMS_PER_CALL * share(lane, settings).concurrency
+            for lane in range(settings.lane_count)
+        ]
+        self._started = [0 for _ in self._bounds]
+        self._queues: list[deque[tuple[Job[Any, Any], int]]] = [deque() for _ in self._bounds]
         self._closing = False
         self._jobs: set[Job[Any, Any]] = set()
-        self._queue: deque[tuple[Job[Any, Any], int]] = deque()
         self._caches: dict[int, tuple[PartitionCache, int]] = {}
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
@@ -92,8 +98,11 @@ class Engine:
             self._release(partition)
             job.future.set_exception(error)
             return job.future
-        # What ends in a batch was counted call by call.
-        statistics.add(job.counts if self._settings.batch is None else {KEYS: len(job.items)})
+        begun = {KEYS_BEGUN: len(items), PARTITIONS_BEGUN: 1}
+        if self._settings.batch is None:
+            statistics.add({**job.counts, **begun})
+        else:  # whose calls were counted one by one
+            statistics.add({KEYS: len(items), **begun})
         if missing:
             job.missing = len(missing)
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)
@@ -107,9 +116,13 @@ class Engine:
             return list(range(len(job.items)))
         missing = []
         for index in range(len(job.items)):
-            done, result = replay(job.coroutine(index, None, self._forms))
+            counts: Counter[str] = Counter()
+            done, result = replay(job.coroutine(index, None, self._forms, counts))
             if done:
                 job.results[index] = result
+                # Of an item that misses an answer, the hits are counted when it is worked on.
+                for name, number in counts.items():
+                    job.counts[name] += number
             else:
                 missing.append(index)
         job.counts[KEYS] += len(job.items) - len(missing)
@@ -119,7 +132,7 @@ class Engine:
         """Work through all items without a call, and write down which ones they miss."""
         calls = MissingCalls()
         for index in range(len(job.items)):
-            done, job.results[index] = replay(job.coroutine(index, calls, self._forms))
+            done, job.results[index] = replay(job.coroutine(index, calls, self._forms, job.counts))
             if not done:
                 raise RuntimeError("an item waits for something else than its calls")
         assert self._settings.batch is not None  # noqa: S101 - tells the type checker
@@ -134,21 +147,26 @@ class Engine:
 
         job.future.add_done_callback(abandon)
         self._jobs.add(job)
-        self._queue.extend((job, index) for index in missing)
-        self._start()
+        lane = lane_of(job.partition, self._settings.lane_count)
+        self._queues[lane].extend((job, index) for index in missing)
+        self._start(lane)
 
-    def _start(self) -> None:
-        while self._queue and self._started < self._bound:
-            job, index = self._queue.popleft()
+    def _start(self, lane: int) -> None:
+        queue = self._queues[lane]
+        while queue and self._started[lane] < self._bounds[lane]:
+            job, index = queue.popleft()
             if job.over:
                 continue
-            task = self._loop.create_task(job.coroutine(index, self._calls, self._forms))
-            self._started += 1
+            task = self._loop.create_task(
+                job.coroutine(index, self._calls, self._forms, job.counts)
+            )
+            self._started[lane] += 1
             job.tasks.add(task)
             task.add_done_callback(functools.partial(self._ended, job, index))
 
     def _ended(self, job: Job[Any, Any], index: int, task: asyncio.Task[Any]) -> None:
-        self._started -= 1
+        lane = lane_of(job.partition, self._settings.lane_count)
+        self._started[lane] -= 1
         job.tasks.discard(task)
         if not task.cancelled():
             error = task.exception()
@@ -163,7 +181,7 @@ class Engine:
                     self._finish(job, None)
         elif not job.over:
             self._finish(job, RuntimeError("an item was cancelled from within its work"))
-        self._start()
+        self._start(lane)
 
     def _abandon(self, job: Job[Any, Any]) -> None:
         self._finish(job, concurrent.futures.CancelledError())
@@ -225,6 +243,13 @@ class Engine:
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._calls.close()
+
+
+def _admission(settings: EngineSettings) -> Admission:
+    limits = Limits(settings)
+    if settings.max_calls is None and settings.max_cost is None:
+        return limits
+    return AdmissionChain(Budgets(settings), limits)
 
 
 _engines: dict[EngineSettings, Engine] = {}

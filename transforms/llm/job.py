@@ -39,8 +39,12 @@ class Job(Generic[T, R]):
         self.results = [None] * len(self.items)
 
     def coroutine(
-        self, index: int, calls: Calls | None, forms: RequestForms
+        self,
+        index: int,
+        calls: Calls | None,
+        forms: RequestForms,
+        counts: Counter[str],
     ) -> Coroutine[Any, Any, R]:
         """Return the coroutine of one item; without ``calls`` it sees the cache alone."""
-        caller = ItemCaller(forms, self.partition, self.cache, self.counts, calls)
+        caller = ItemCaller(forms, self.partition, self.cache, counts, calls)
         return self.work(self.items[index], caller)

@@ -10,18 +10,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.tokens import (
+    TOKENS_BEFORE_ANSWER,
+    TOKENS_PER_MESSAGE,
+    estimated_tokens,
+    token_counter,
+    tokens_of_bytes,
+)
 
 #: Goes up whenever the same call would get another key or another body.
 KEY_VERSION = 1
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 _HERE = "\x00question\x00"
+#: What a request without a bound on its answer is counted with.
+_UNBOUNDED_TOKENS = 4096
+#: How much of a malformed answer is shown to the model again, in characters.
+_SHOWN_AGAIN = 8000
+_CORRECTION = (
+    "That reply could not be used: {fault}. Answer the same question again, completely, with a "
+    "single JSON object that has exactly the form asked for, and with nothing before or after it."
+)
 
 
 class RequestForm:
@@ -32,18 +47,44 @@ class RequestForm:
     """
 
     def __init__(self, settings: EngineSettings, prompt: Prompt, room: int = 1) -> None:
-        body = json.dumps(_body(settings, prompt, room), separators=(",", ":"))
+        fields = _body(settings, prompt, room)
+        body = json.dumps(fields, separators=(",", ":"))
         head, mark, tail = body.partition(json.dumps(_HERE))
         if not mark:
             raise ValueError("extra_body must not replace the messages")
         self._head, self._tail = head.encode(), tail.encode()
         self._question = prompt.question
         shared = [KEY_VERSION, settings.endpoint, settings.structured.value, prompt.schema, body]
+        self.model = str(fields["model"])
+        #: The prompt's id and the model, under which its calls are counted.
+        self.label = f"{prompt.id} {self.model}"
+        #: The most that an answer may have.
+        self.completion_tokens = next(
+            (fields[name] for name in _LENGTHS if name in fields), _UNBOUNDED_TOKENS
+        )
+        self._tokens = _token_counting(settings, fields["messages"])
         self._shared_hash = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
 
     def question(self, variables: Mapping[str, Any]) -> bytes:
         """Return the last message's text, rendered and as a JSON string (ASCII)."""
         return encode_basestring_ascii(self._question(variables)).encode()
+
+    def correction(self, question: bytes, content: str, fault: str) -> bytes:
+        """Return ``question`` with the malformed answer to it, and what is wrong with that.
+
+        It stands for a question in ``key`` and ``body``.
+        """
+        shown = encode_basestring_ascii(content[:_SHOWN_AGAIN] or "(nothing)")
+        request = encode_basestring_ascii(_CORRECTION.format(fault=fault))
+        return (
+            question
+            + b'},{"role":"assistant","content":%b' % shown.encode()
+            + b'},{"role":"user","content":%b' % request.encode()
+        )
+
+    def prompt_tokens(self, question: bytes) -> int:
+        """Return how many tokens the request's messages are counted or estimated at."""
+        return self._tokens(question)
 
     def key(self, question: bytes, sample: int) -> str:
         """Return the request key (64 hex digits) of ``sample`` for what ``question`` returned."""
@@ -90,6 +131,28 @@ def _schema_text(schema: Mapping[str, Any]) -> str:
         "Reply with a single JSON object and nothing before or after it. "
         f"It has to be valid under this JSON schema: {compact}"
     )
+
+
+def _token_counting(
+    settings: EngineSettings, messages: Sequence[Mapping[str, str]]
+) -> Callable[[bytes], int]:
+    """Return what counts a request's tokens from its question, the rest counted once.
+
+    By the model's own encoding, where it is at hand, when tokens are limited; by bytes otherwise.
+    """
+    count = estimated_tokens if settings.tpm is None else token_counter(settings.model).count
+    fixed = sum(count(message["content"]) for message in messages[:-1])
+    fixed += TOKENS_PER_MESSAGE * len(messages) + TOKENS_BEFORE_ANSWER
+    if count is estimated_tokens:
+        return lambda question: fixed + tokens_of_bytes(len(question))
+
+    def exactly(question: bytes) -> int:
+        # A correction is a question and two further messages.
+        messages = json.loads(b'[{"content":%b}]' % question)
+        more = TOKENS_PER_MESSAGE * (len(messages) - 1)
+        return fixed + more + sum(count(message["content"]) for message in messages)
+
+    return exactly
 
 
 class RequestForms:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from transforms.llm.prices import Price
 from transforms.llm.shared_cache import SharedCache
 
 
@@ -35,11 +36,21 @@ class EngineSettings:
     request keys: leave it empty for the normalised base URL, or name the weights where the URL says
     nothing (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON
     object as text, merged over every request's body; a null there removes a parameter.
-    ``concurrency`` bounds the calls in flight per process, ``timeout`` is seconds per attempt,
-    ``retries`` the attempts after the first and ``retry_seconds`` the time they may take together,
-    ``cache`` a directory on any Beam filesystem. Beneath it lie ``shared_caches``, which are only
-    read; ``partitions`` is what the run's own folders stand for. With ``batch`` no call is made:
-    what is missing is written there.
+    ``cache`` is a directory on any Beam filesystem; beneath it lie ``shared_caches``, which are
+    only read. ``partitions`` is what the run's own folders stand for. With ``batch`` no call is
+    made: what is missing is written there.
+
+    ``concurrency`` bounds the calls in flight, ``rpm`` the requests and ``tpm`` the tokens a minute
+    (None: what the endpoint tells), of the whole job; ``lanes`` says over how many parts they are
+    divided (see ``transforms.llm.lanes``), None that one process makes all calls. ``rate_window``
+    is that minute in seconds, and ``rate_margin`` what a request may be late. ``max_calls`` and
+    ``max_cost`` (US dollars at ``price``) bound what the job may send and spend, see
+    ``transforms.llm.budget``.
+
+    An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
+    the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
+    all of it. ``retries`` are the attempts after the first, ``retry_seconds`` the time they may
+    take together.
     """
 
     base_url: str
@@ -47,12 +58,21 @@ class EngineSettings:
     cache: str
     endpoint: str = ""
     concurrency: int = 64
+    rpm: float | None = None
+    tpm: float | None = None
+    lanes: int | None = None
+    rate_window: float = 60.0
+    rate_margin: float = 1.5
     timeout: float = 120.0
     connect_timeout: float = 10.0
+    first_byte_timeout: float | None = None
     retries: int = 5
     retry_seconds: float = 300.0
     structured: StructuredMode = StructuredMode.JSON_SCHEMA
     extra_body: str = "{}"
+    max_calls: int | None = None
+    max_cost: float | None = None
+    price: Price | None = None
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
     batch: BatchPlaces | None = None
@@ -62,8 +82,19 @@ class EngineSettings:
             object.__setattr__(self, "endpoint", endpoint_identity(self.base_url))
         if not isinstance(json.loads(self.extra_body), dict):
             raise ValueError("extra_body must be a JSON object")
+        if self.max_cost is not None and self.price is None:
+            raise ValueError("max_cost needs the model's price")
         if self.concurrency < 1 or self.timeout <= 0 or self.retries < 0:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
+        if any(limit is not None and limit <= 0 for limit in (self.rpm, self.tpm)):
+            raise ValueError("rpm and tpm must be positive")
+        if not 1 <= self.lane_count <= self.concurrency:
+            raise ValueError("each lane needs a place in flight")
+
+    @property
+    def lane_count(self) -> int:
+        """The parts over which the limits are divided."""
+        return 1 if self.lanes is None else self.lanes
 
     def extra(self) -> Mapping[str, Any]:
         """Return ``extra_body`` as a mapping."""

@@ -9,7 +9,41 @@ from collections.abc import Mapping
 #: Names counted beside the classes (``class_ok``, ``class_timeout``, ...).
 SENT, CACHED, SHARED, RETRIED = "calls_sent", "calls_cached", "calls_shared", "calls_retried"
 PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
+#: Of the prompts' tokens: those the endpoint had read before.
+CACHED_TOKENS = "tokens_cached"
 KEYS = "keys_done"
+#: What is known of the work ahead: partitions that came, and the keys in them.
+KEYS_BEGUN, PARTITIONS_BEGUN = "keys_begun", "partitions_begun"
+
+
+def of_prompt(label: str, name: str) -> str:
+    """Return the name under which ``name`` is counted for a prompt and model, see ``by_prompt``."""
+    return f"{label}/{name}"
+
+
+def by_prompt(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return those of ``counts`` that are counted for a prompt and model, by their label.
+
+    A label is the prompt's id, a blank, and the model's name.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for full, count in sorted(counts.items()):
+        label, mark, name = full.rpartition("/")
+        if mark:
+            found.setdefault(label, {})[name] = count
+    return found
+
+
+def class_shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of each class that answers ended in, the most frequent first."""
+    classes = {
+        name.removeprefix("class_"): count
+        for name, count in counts.items()
+        if name.startswith("class_") and count > 0
+    }
+    total = sum(classes.values())
+    ordered = sorted(classes.items(), key=lambda each: (-each[1], each[0]))
+    return {name: round(count / total, 6) for name, count in ordered}
 
 
 class Statistics:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,9 +23,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.background import threads
 from transforms.llm.calls import Caller
 from transforms.llm.engine import engine
+from transforms.llm.latencies import seconds_of
 from transforms.llm.settings import EngineSettings
 
 NAMESPACE = "remint"
+#: The distribution of the calls' latencies, milliseconds.
+LATENCY = "latency_milliseconds"
 #: Partitions that are finished at once.
 FINISHING = 2
 
@@ -45,10 +48,11 @@ class PartitionWork(Protocol[P, T, R]):
         """Return the result of one item, making its calls by ``caller``."""
         ...  # pragma: no cover - protocol
 
-    def finish(self, partition: P, results: list[R]) -> Iterable[Any]:
+    def finish(self, partition: P, results: list[R], counts: Mapping[str, int]) -> Iterable[Any]:
         """Yield the stage's outputs (tagged ones too) from the results, in the items' order.
 
-        Runs in other threads than ``items``, for several partitions at a time.
+        ``counts`` are of the partition's calls, see ``transforms.llm.statistics``. Runs in other
+        threads than ``items``, for several partitions at a time.
         """
         ...  # pragma: no cover - protocol
 
@@ -57,6 +61,7 @@ class PartitionWork(Protocol[P, T, R]):
 class _Held:
     """A partition that is being worked on: its results, and then what ``finish`` makes of them."""
 
+    number: int
     partition: Any
     timestamp: Any
     windows: tuple[Any, ...]
@@ -94,8 +99,11 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
         """Submit one partition and yield the outputs of those that are done."""
-        number, partition = element
-        held = _Held(partition, timestamp, (window,))
+        self._submit(*element, timestamp, (window,))
+        yield from self._done(leave=self._bound - 1)
+
+    def _submit(self, number: int, partition: P, timestamp: Any, windows: tuple[Any, ...]) -> None:
+        held = _Held(number, partition, timestamp, windows)
         held.results = engine(self._settings).submit(
             number, self._work.items(partition), self._work.work, held.counts
         )
@@ -104,7 +112,6 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         pool = self._finishing
         held.results.add_done_callback(lambda _: pool.submit(self._finish, held))
         self._held.append(held)
-        yield from self._done(leave=self._bound - 1)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Wait for all partitions of the bundle and yield their outputs."""
@@ -121,7 +128,8 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
 
     def _finish(self, held: _Held) -> None:
         try:
-            outputs = list(self._work.finish(held.partition, held.results.result()))
+            results = held.results.result()
+            outputs = list(self._work.finish(held.partition, results, held.counts))
         except BaseException as error:  # of whatever kind: it is raised where the outputs are taken
             held.outputs.set_exception(error)
         else:
@@ -132,6 +140,7 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         while True:
             for held in [held for held in self._held if held.outputs.done()]:
                 self._held.remove(held)
+                self._follow(held)
                 yield from self._outputs(held)
             if len(self._held) <= leave:
                 return
@@ -140,13 +149,28 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
                 return_when=concurrent.futures.FIRST_COMPLETED,
             )
 
+    def _follow(self, held: _Held) -> None:
+        """Start with what had to wait until ``held`` was done."""
+
     def _outputs(self, held: _Held) -> Iterator[Any]:
         outputs = held.outputs.result()
         for name, count in sorted(held.counts.items()):
-            Metrics.counter(NAMESPACE, name).inc(count)
+            _measure(name, count)
         for output in outputs:
             if isinstance(output, TaggedOutput):
                 value = WindowedValue(output.value, held.timestamp, held.windows)
                 yield TaggedOutput(output.tag, value)
             else:
                 yield WindowedValue(output, held.timestamp, held.windows)
+
+
+def _measure(name: str, count: int) -> None:
+    """Add a count to the runner's metrics: a counter, or of latencies a distribution."""
+    label, mark, plain = name.rpartition("/")
+    seconds = seconds_of(plain)
+    if seconds is None:
+        Metrics.counter(NAMESPACE, name).inc(count)
+        return
+    latency = Metrics.distribution(NAMESPACE, f"{label}{mark}{LATENCY}")
+    for _ in range(count):
+        latency.update(round(1000 * seconds))

@@ -28,16 +28,25 @@ _parsed = functools.lru_cache(maxsize=8)(httpx2.URL)
 class AiohttpClient(httpx2.AsyncClient):
     """An httpx client whose ``send`` is one aiohttp request.
 
-    ``timeout`` bounds the whole exchange, ``connect_timeout`` making the connection; seconds.
+    ``timeout`` bounds the whole exchange, ``connect_timeout`` making the connection (with TLS),
+    ``first_byte_timeout`` the silence before the answer's first byte and between any two; seconds.
     A proxy comes from the environment; redirects are not followed.
     """
 
-    def __init__(self, base_url: str, timeout: float, connect_timeout: float) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float,
+        connect_timeout: float,
+        first_byte_timeout: float | None = None,
+    ) -> None:
         super().__init__(transport=httpx2.AsyncBaseTransport(), trust_env=False)
         # Looked up once: aiohttp's own trust_env asks a thread before each request.
         self._proxy = _environment_proxy(base_url)
         self._session: aiohttp.ClientSession | None = None
-        self._bounds = aiohttp.ClientTimeout(total=timeout, sock_connect=connect_timeout)
+        self._bounds = aiohttp.ClientTimeout(
+            total=timeout, connect=connect_timeout, sock_read=first_byte_timeout
+        )
 
     def build_request(self, method: str, url: Any, **given: Any) -> httpx2.Request:
         """Return the request as the openai package words it, with no header added."""
@@ -67,8 +76,12 @@ class AiohttpClient(httpx2.AsyncClient):
                 allow_redirects=False,
             ) as response:
                 content = await response.read()
+        except aiohttp.ConnectionTimeoutError as error:
+            raise httpx2.ConnectTimeout("no connection in time") from error
+        except aiohttp.SocketTimeoutError as error:
+            raise httpx2.ReadTimeout("no byte of a reply in time") from error
         except asyncio.TimeoutError as error:
-            raise httpx2.ReadTimeout("no reply in time") from error
+            raise httpx2.ReadTimeout("no whole reply in time") from error
         except (aiohttp.ClientError, OSError) as error:
             raise httpx2.NetworkError(type(error).__name__) from error
         headers = [pair for pair in response.raw_headers if pair[0].lower() not in _DECODED]

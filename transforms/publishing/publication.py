@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from transforms.llm.prices import Price
 from transforms.publishing.shards import DEFAULT, ShardRecord
 
 #: Tables that sum up a version, by name; each a list of rows.
@@ -76,6 +77,7 @@ class Run:
         prompts: the hash of each prompt by its id.
         models: the models' names.
         options: the options that shape the data.
+        prices: of the models, by their names, as far as they are known.
     """
 
     run_id: str
@@ -86,3 +88,4 @@ class Run:
     prompts: Mapping[str, str] = field(default_factory=dict)
     models: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)

@@ -16,6 +16,7 @@ import polars as pl
 from expectations.runner import SuiteRunner, Verdict, suite_fingerprint
 from transforms.errors import LedgerError, ValidationError
 from transforms.ledger import build_ledger, close_ledger
+from transforms.llm.spending import calls_entry
 from transforms.publishing import storage
 from transforms.publishing.card import render_card
 from transforms.publishing.manifest import Manifest, manifest_path, read_manifest
@@ -58,6 +59,7 @@ class PublishResult:
         path: that version's directory.
         message: what the user is to be told.
         warnings: one line for each expectation that failed and only warns.
+        spending: lines on the calls that were made.
     """
 
     status: Status
@@ -65,6 +67,7 @@ class PublishResult:
     path: str
     message: str
     warnings: tuple[str, ...] = ()
+    spending: tuple[str, ...] = ()
 
     def raise_for_status(self) -> None:
         """Return unless the version was refused.
@@ -105,7 +108,11 @@ def publish(
     """
     if version.complete:
         return _published(version, read_manifest(version.path))
-    ledger = {**build_ledger(counts, publication.stages), "filters": funnel.to_dicts()}
+    ledger = {
+        **build_ledger(counts, publication.stages),
+        "filters": funnel.to_dicts(),
+        "calls": calls_entry(counts, run.prices),
+    }
     files = {LEDGER_NAME: storage.json_bytes(ledger)}
     try:
         close_ledger(ledger)

@@ -82,18 +82,32 @@ def open_dataset(
 ) -> dict[str, Any]:
     """Return the settings that every version of the dataset at ``path`` shares.
 
-    The first run writes them: ``defaults`` overlaid with what the user has ``chosen``. For later
-    runs they stand; call it with the dataset locked.
+    The first run writes them. For later runs they stand; call it with the dataset locked.
+
+    Raises:
+        OutputError: see ``read_dataset``.
+    """
+    settings = read_dataset(path, dataset, defaults, chosen)
+    place = storage.join(path, DATASET_NAME)
+    if not storage.exists(place):
+        written = {"dataset": dataset, "format_version": FORMAT_VERSION, "settings": settings}
+        storage.write_bytes(place, storage.json_bytes(written))
+    return settings
+
+
+def read_dataset(
+    path: str, dataset: str, defaults: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings of the dataset at ``path``, or those that a first run would give it.
+
+    These are the ``defaults`` overlaid with what the user has ``chosen``; nothing is written.
 
     Raises:
         OutputError: where a chosen value is not the dataset's, or ``path`` is another dataset.
     """
     place = storage.join(path, DATASET_NAME)
     if not storage.exists(place):
-        settings = {**defaults, **chosen}
-        written = {"dataset": dataset, "format_version": FORMAT_VERSION, "settings": settings}
-        storage.write_bytes(place, storage.json_bytes(written))
-        return settings
+        return {**defaults, **chosen}
     try:
         stored = storage.read_json(place)
         name, layout = stored["dataset"], stored["format_version"]

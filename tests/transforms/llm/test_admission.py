@@ -1,75 +1,73 @@
-"""Places in flight: who gets them, and that none is ever lost or invented."""
+"""The chain of admissions: what is taken is given back by whoever does not go on."""
 
 from __future__ import annotations
 
 import asyncio
 
-from transforms.llm.admission import InFlightAdmission, PendingCall
+from transforms.llm.admission import AdmissionChain, PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.calls import CallClass
+from transforms.llm.client import Reply
 
-OK = Verdict(CallClass.OK)
-
-
-def call(progress: int = 0) -> PendingCall:
-    return PendingCall(partition=0, progress=progress, size=100)
+CALL = PendingCall("key", 0, 0, 0, 100, 20, 50, "fake")
 
 
-async def ticks() -> None:
-    for _ in range(5):
+class Counting:
+    """Lets calls through, or refuses them, when its gate is open; counts what is taken."""
+
+    def __init__(self, refused: CallClass | None = None) -> None:
+        self.refused = refused
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.taken = self.settled = 0
+
+    async def admit(self, call: PendingCall) -> CallClass | None:
+        await self.gate.wait()
+        if self.refused is None:
+            self.taken += 1
+        return self.refused
+
+    def withdraw(self, call: PendingCall) -> None:
+        self.taken -= 1
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        self.taken -= 1
+        self.settled += 1
+
+
+def test_who_passes_all_has_taken_of_all_until_it_is_settled_or_withdrawn() -> None:
+    async def main() -> None:
+        first, second = Counting(), Counting()
+        chain = AdmissionChain(first, second)
+        assert await chain.admit(CALL) is None
+        assert await chain.admit(CALL) is None
+        assert (first.taken, second.taken) == (2, 2)
+        chain.settle(CALL, None, Verdict(CallClass.OK))
+        chain.withdraw(CALL)
+        assert (first.taken, second.taken) == (0, 0)
+        assert (first.settled, second.settled) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_who_is_refused_gives_back_what_earlier_admissions_gave() -> None:
+    async def main() -> None:
+        links = Counting(), Counting(), Counting(CallClass.BUDGET), Counting()
+        assert await AdmissionChain(*links).admit(CALL) is CallClass.BUDGET
+        assert [link.taken for link in links] == [0, 0, 0, 0]
+
+    asyncio.run(main())
+
+
+def test_who_is_broken_off_while_it_waits_gives_back_too() -> None:
+    async def main() -> None:
+        first, second = Counting(), Counting()
+        second.gate.clear()
+        task = asyncio.create_task(AdmissionChain(first, second).admit(CALL))
         await asyncio.sleep(0)
+        assert first.taken == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (first.taken, second.taken) == (0, 0)
 
-
-def test_calls_of_items_in_progress_go_first_then_in_order_of_arrival() -> None:
-    async def main() -> list[str]:
-        admission = InFlightAdmission(1)
-        assert await admission.admit(call()) is None
-        order: list[str] = []
-
-        async def wait(name: str, progress: int) -> None:
-            assert await admission.admit(call(progress)) is None
-            order.append(name)
-            admission.settle(call(progress), None, OK)
-
-        waiting = [
-            asyncio.create_task(wait(name, progress))
-            for name, progress in (("new", 0), ("newer", 0), ("begun", 1), ("nearly done", 4))
-        ]
-        await ticks()
-        assert order == []
-        admission.settle(call(), None, OK)
-        await asyncio.gather(*waiting)
-        return order
-
-    assert asyncio.run(main()) == ["nearly done", "begun", "new", "newer"]
-
-
-def test_a_cancelled_call_passes_its_place_on() -> None:
-    async def main() -> None:
-        admission = InFlightAdmission(1)
-        await admission.admit(call())
-        early, late = (asyncio.create_task(admission.admit(call())) for _ in range(2))
-        third = asyncio.create_task(admission.admit(call()))
-        await ticks()
-        early.cancel()  # while it waits
-        await ticks()
-        admission.settle(call(), None, OK)  # the place is late's from now on
-        late.cancel()  # before it could take note
-        assert await third is None
-        admission.settle(call(), None, OK)
-        assert await admission.admit(call()) is None
-
-    asyncio.run(asyncio.wait_for(main(), 10))
-
-
-def test_a_final_class_ends_those_that_wait_and_those_that_come() -> None:
-    async def main() -> None:
-        admission = InFlightAdmission(1)
-        await admission.admit(call())
-        waiting = [asyncio.create_task(admission.admit(call())) for _ in range(3)]
-        await ticks()
-        admission.settle(call(), None, Verdict(CallClass.BUDGET))
-        assert await asyncio.gather(*waiting) == [CallClass.BUDGET] * 3
-        assert await admission.admit(call()) is CallClass.BUDGET
-
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(main())

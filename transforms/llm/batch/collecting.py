@@ -18,6 +18,7 @@ from transforms.llm.settings import BatchPlaces
 logger = logging.getLogger("remint.batch")
 
 ANSWERED, REFUSED, UNANSWERED = "answered", "refused", "unanswered"
+PROMPT_TOKENS, COMPLETION_TOKENS = "prompt_tokens", "completion_tokens"
 
 
 def settle_planned(
@@ -102,13 +103,15 @@ def collect(
     records.tidy(record)
     logger.log(
         logging.WARNING if batch.status == "failed" else logging.INFO,
-        "batch %s: %s%s; %d answered, %d refused, %d without an answer",
+        "batch %s: %s%s; %d answered, %d refused, %d without an answer; %d tokens in, %d out",
         record.batch_id,
         batch.status,
         f" ({', '.join(batch.error_codes)})" if batch.error_codes else "",
         counts[ANSWERED],
         counts[REFUSED],
         counts[UNANSWERED],
+        counts[PROMPT_TOKENS],
+        counts[COMPLETION_TOKENS],
     )
     return record
 
@@ -129,19 +132,21 @@ def _replies(batch: EndpointBatch, endpoint: BatchEndpoint) -> Iterator[tuple[st
 def _bring(
     replies: list[tuple[str, int, str]], requests: Requests, cache: str, refused: str
 ) -> dict[str, int]:
-    """Put replies where the partitions that wait for them find them; return how many they are."""
-    counts = {ANSWERED: 0, REFUSED: 0}
+    """Put replies where the partitions that wait for them find them; return what they came to."""
+    counts = dict.fromkeys((ANSWERED, REFUSED, PROMPT_TOKENS, COMPLETION_TOKENS), 0)
     by_place: dict[tuple[str, int], list[tuple[str, int, str]]] = {}
     seen: set[str] = set()
     for key, status, body in replies:
         # Whether its prompt's schema allows the answer is seen when it is used.
-        call_class = classify(status, body, lambda data: None).call_class
+        verdict = classify(status, body, lambda data: None)
         if key not in requests or key in seen:
             continue
-        if call_class in PAID:
+        if verdict.call_class in PAID:
             directory = cache
             counts[ANSWERED] += 1
-        elif call_class is CallClass.REQUEST:
+            counts[PROMPT_TOKENS] += verdict.prompt_tokens
+            counts[COMPLETION_TOKENS] += verdict.completion_tokens
+        elif verdict.call_class is CallClass.REQUEST:
             directory = refused
             counts[REFUSED] += 1
         else:

@@ -13,7 +13,7 @@ from transforms.llm.batch.collecting import collect, settle_planned
 from transforms.llm.batch.endpoint import BatchEndpoint
 from transforms.llm.batch.missing import read_missing
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
-from transforms.llm.batch.submission import not_open, plan, submit
+from transforms.llm.batch.submission import not_open, plan, submit, within_budget
 from transforms.llm.settings import BatchPlaces, EngineSettings
 from transforms.publishing import storage
 
@@ -76,7 +76,7 @@ def _submit(
     records: BatchRecords,
     endpoint: BatchEndpoint,
 ) -> None:
-    wanted = not_open(read_missing(places.missing), known, records)
+    wanted = within_budget(not_open(read_missing(places.missing), known, records), settings)
     planned = plan(wanted, settings.endpoint, known, records)
     submitted: list[BatchRecord] = []
     try:

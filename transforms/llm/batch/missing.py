@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
-from transforms.llm.calling import Outcome
 from transforms.llm.calls import CallClass
 from transforms.llm.prompts import Prompt
+from transforms.llm.retrying import Outcome
 from transforms.publishing import storage
 
 _FILE = re.compile(r"p-(\d+)-[0-9a-f]{16}\.tsv")
@@ -40,13 +41,10 @@ class MissingCalls:
     def __init__(self) -> None:
         self._requests: dict[str, bytes] = {}
 
-    async def outcome(
-        self, key: str, body: bytes, prompt: Prompt, partition: int, progress: int
-    ) -> tuple[Outcome, bool]:
-        """Take down a request; see ``EndpointCalls``."""
-        del partition, progress
-        shared = key in self._requests
-        self._requests[key] = b"\t".join((key.encode(), prompt.id.encode(), body))
+    async def outcome(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Outcome, bool]:
+        """Take down a request; see ``transforms.llm.calling.Calls``."""
+        shared = call.key in self._requests
+        self._requests[call.key] = b"\t".join((call.key.encode(), prompt.id.encode(), body))
         return Outcome(None, Verdict(CallClass.BATCH, detail="waits for a batch"), 0), shared
 
     def write(self, directory: str, partition: int) -> None:

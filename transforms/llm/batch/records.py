@@ -48,7 +48,8 @@ class BatchRecord:
         batch_id: the endpoint's name for it; "" before it is submitted.
         status: what the endpoint last said of it.
         error_codes: why it failed as a whole.
-        counts: of its requests, once collected: answered, refused, unanswered.
+        counts: of its requests, once collected: answered, refused, unanswered; and the tokens of
+            those that were answered, as the endpoint counted them.
     """
 
     name: str

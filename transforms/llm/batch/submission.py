@@ -12,6 +12,7 @@ from transforms.llm.batch.endpoint import PATH, BatchEndpoint, BatchNotMadeError
 from transforms.llm.batch.missing import MissingRequest
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState, Requests
 from transforms.llm.parsing import parse_json
+from transforms.llm.settings import EngineSettings
 
 #: Of OpenAI's batches: requests and bytes of an input file.
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
@@ -48,6 +49,35 @@ def not_open(
     for place in sorted(changed):
         records.write_requests(*open_batches[place])
     return found
+
+
+def within_budget(
+    wanted: dict[str, tuple[MissingRequest, list[int]]], settings: EngineSettings
+) -> dict[str, tuple[MissingRequest, list[int]]]:
+    """Return what a run may submit by its ``max_calls`` and ``max_cost``; the rest is for others.
+
+    Each request is charged with the most that it can cost, like a call before it is sent (see
+    ``transforms.llm.budget``). What a batch is cheaper by is the endpoint's affair.
+    """
+    spent = 0.0
+    taken: dict[str, tuple[MissingRequest, list[int]]] = {}
+    for key, (request, partitions) in sorted(wanted.items()):
+        if settings.price is not None:
+            spent += settings.price.cost(len(request.body), _most_tokens(request.body))
+        if settings.max_calls is not None and len(taken) >= settings.max_calls:
+            break
+        if settings.max_cost is not None and spent > settings.max_cost:
+            break
+        taken[key] = request, partitions
+    if len(taken) < len(wanted):
+        logger.warning("%d requests are left: the budget is spent", len(wanted) - len(taken))
+    return taken
+
+
+def _most_tokens(body: bytes) -> int:
+    request = parse_json(body)
+    most = request.get("max_completion_tokens") or request.get("max_tokens") or 0
+    return int(most) * int(request.get("n") or 1)
 
 
 def plan(

@@ -101,9 +101,7 @@ class EmbeddedModel:
         logger.warning(
             "the embedded model %s writes the texts: good for trying out, not for publishing", name
         )
-        return EmbeddedEndpoint(
-            f"{address}/v1", name, self._weights.identity, suitable_calls(), TIMEOUT, EXTRA_BODY
-        )
+        return embedded_endpoint(name, f"{address}/v1")
 
     def stop(self) -> None:
         """End the server; calls that are under way are cut."""
@@ -136,6 +134,16 @@ class EmbeddedModel:
     ) -> None:
         """Stop."""
         self.stop()
+
+
+def embedded_endpoint(name: str, base_url: str = "") -> EmbeddedEndpoint:
+    """Return how the model called ``name`` is called when it is served at ``base_url``.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    identity = weights_named(name).identity
+    return EmbeddedEndpoint(base_url, name, identity, suitable_calls(), TIMEOUT, EXTRA_BODY)
 
 
 def suitable_calls(cores: int | None = None) -> int:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_endpoint import FakeEndpoint
 from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.batch.records import BatchRecord, BatchRecords
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.engine import Engine
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import gather
 from transforms.llm.settings import EngineSettings

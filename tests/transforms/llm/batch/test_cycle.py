@@ -11,20 +11,26 @@ from typing import Any
 
 import pytest
 
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure
 from tests.transforms.llm.batch.conftest import REQUESTS, STEPS, Dataset
 from transforms.errors import EndpointError, OutputError
 from transforms.llm.batch import submission
 from transforms.llm.batch.endpoint import BatchEndpoint
-from transforms.llm.batch.records import BatchRecords, BatchState
+from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import CallClass
 from transforms.llm.fake_endpoint.batches import Fate
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.prices import Price
 from transforms.publishing import storage
 
 
 def waiting(results: list[tuple[CallClass, str]]) -> int:
     return sum(call_class is CallClass.BATCH for call_class, _ in results)
+
+
+def outcome(record: BatchRecord) -> tuple[int, ...]:
+    return tuple(record.counts[name] for name in ("answered", "refused", "unanswered"))
 
 
 def run_to_the_end(dataset: Dataset, most: int = 30) -> list[tuple[CallClass, str]]:
@@ -58,9 +64,8 @@ def test_dependent_calls_advance_a_step_a_run_and_end_as_by_calls(
     assert len(endpoint.batches.shown()) == STEPS
     assert {Path(name).suffix for name in os.listdir(dataset.directory)} <= {".json", ""}
     assert [record.state for record in dataset.records()] == [BatchState.COLLECTED] * STEPS
-    assert [dict(record.counts) for record in dataset.records()] == [
-        {"answered": size, "refused": 0, "unanswered": 0} for size in sizes
-    ]
+    assert [outcome(record) for record in dataset.records()] == [(size, 0, 0) for size in sizes]
+    assert all(record.counts["completion_tokens"] > record.requests for record in dataset.records())
 
 
 def test_input_files_are_what_the_api_asks_for(endpoint: FakeEndpoint, dataset: Dataset) -> None:
@@ -113,7 +118,7 @@ def test_of_a_batch_that_ends_early_only_the_rest_is_submitted_again(
     run_to_the_end(dataset)
     assert paid_once(endpoint)
     first, second, *_ = dataset.records()
-    assert dict(first.counts) == {"answered": 2, "refused": 0, "unanswered": 3}
+    assert outcome(first) == (2, 0, 3)
     assert (first.status, second.requests) == (status, 3 + 2)  # and the next step of the others
 
 
@@ -128,7 +133,7 @@ def test_a_batch_that_was_cancelled_by_hand(endpoint: FakeEndpoint, dataset: Dat
     endpoint.batches.seconds = 0
     endpoint.batches.fate = lambda number: Fate()
     run_to_the_end(dataset)
-    assert dict(dataset.records()[0].counts) == {"answered": 3, "refused": 0, "unanswered": 2}
+    assert outcome(dataset.records()[0]) == (3, 0, 2)
     assert paid_once(endpoint)
 
 
@@ -215,6 +220,23 @@ def test_one_request_of_two_partitions_is_submitted_once(
     results = run_to_the_end(dataset)
     assert [call_class for call_class, _ in results] == [CallClass.OK] * 3
     assert paid_once(endpoint, 4)
+
+
+def test_a_budget_bounds_what_a_run_submits(endpoint: FakeEndpoint, dataset: Dataset) -> None:
+    whole = dataset.settings
+    dataset.settings = replace(whole, max_calls=3)
+    dataset.run()
+    assert [record.requests for record in dataset.records()] == [3]
+    dataset.settings = replace(whole, max_cost=0.0, price=Price(1.0, 1.0, 1.0))
+    dataset.run()
+    assert len(dataset.records()) == 1
+    # Of 100 tokens at most and some 700 bytes each, two fit.
+    dataset.settings = replace(whole, max_cost=0.0018, price=Price(1.0, 1.0, 1.0))
+    assert waiting(dataset.run()) == 5
+    assert [record.requests for record in dataset.records()] == [3, 2]
+    dataset.settings = whole
+    run_to_the_end(dataset)
+    assert paid_once(endpoint)
 
 
 class _Killed(BaseException):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_endpoint import FakeEndpoint
 from tests.transforms.llm.batch.conftest import REQUESTS, Dataset
 from transforms.llm.batch.records import BatchState
 from transforms.llm.calls import CallClass
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 
 ROOT = Path(__file__).resolve().parents[4]
 

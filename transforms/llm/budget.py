@@ -1,0 +1,156 @@
+"""The budget of a run: how many calls it may send, and what they may cost.
+
+The budget is never exceeded: before a call is sent, the most that it can cost is reserved, which is
+its request at one token per byte and the most tokens its answer may have; once it is over, what it
+used takes the reservation's place. A call for which there is room only if those in flight turn out
+cheaper than that waits for them, items in progress first. The first call that can't fit any more
+ends the spending: it and all later ones are refused, and what is in flight finishes.
+
+A budget is one run's. Where several processes make the calls it is divided over the lanes like
+every limit (see ``transforms.llm.lanes``), so a lane that needs less than its share leaves some.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+
+from transforms.llm.admission import PendingCall
+from transforms.llm.answers import Verdict
+from transforms.llm.calls import CallClass
+from transforms.llm.client import Reply
+from transforms.llm.lanes import lane_of
+from transforms.llm.prices import Price
+from transforms.llm.settings import EngineSettings
+
+#: Money is added up in whole millionths of a millionth of a US dollar.
+_WHOLE = 1_000_000_000_000
+
+
+class LaneBudget:
+    """The budget of one lane; see ``transforms.llm.admission.Admission``.
+
+    What a call cost is what the endpoint says it used. An error reply costs nothing; a call that
+    was broken off, or whose reply does not say what it used, is charged with all that was reserved,
+    for the endpoint may have done its work.
+
+    Args:
+        max_calls: requests that may be sent, repeated ones among them; None is no bound.
+        max_cost: US dollars that they may cost; None is no bound.
+        price: of the model; needed with ``max_cost``.
+    """
+
+    def __init__(self, max_calls: int | None, max_cost: float | None, price: Price | None) -> None:
+        self._max_calls = max_calls
+        self._max_cost = None if max_cost is None else round(max_cost * _WHOLE)
+        self._price = price
+        self._calls = self._spent = self._reserved = 0
+        self._stopped = False
+        self._order = itertools.count()
+        self._waiting: list[tuple[int, int, int, asyncio.Future[bool]]] = []
+
+    @property
+    def calls(self) -> int:
+        """Calls that were sent, or are about to be."""
+        return self._calls
+
+    @property
+    def spent(self) -> float:
+        """US dollars that the calls which are over have cost at most."""
+        return self._spent / _WHOLE
+
+    async def admit(self, call: PendingCall) -> CallClass | None:
+        """Reserve the most that ``call`` can cost, or wait for others; see ``Admission``."""
+        place: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        entry = (-call.progress, next(self._order), self._most(call), place)
+        heapq.heappush(self._waiting, entry)
+        self._serve()
+        try:
+            return None if await place else CallClass.BUDGET
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.result():
+                self.withdraw(call)  # it was admitted in the moment of the cancellation
+            raise
+
+    def withdraw(self, call: PendingCall) -> None:
+        """Give back what was reserved for ``call``, which was not sent; see ``Admission``."""
+        self._calls -= 1
+        self._reserved -= self._most(call)
+        self._serve()
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        """Put what ``call`` used in the place of what was reserved for it; see ``Admission``."""
+        most = self._most(call)
+        self._reserved -= most
+        self._spent += self._used(most, reply, verdict)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting:
+            _, _, most, place = self._waiting[0]
+            if not place.done():
+                self._stopped = self._stopped or not self._may_fit(most)
+                if not (self._stopped or self._fits(most)):
+                    return  # until one in flight is over
+                if not self._stopped:
+                    self._calls += 1
+                    self._reserved += most
+                place.set_result(not self._stopped)
+            heapq.heappop(self._waiting)
+
+    def _may_fit(self, most: int) -> bool:
+        """Whether there will be room at last if nothing in flight costs anything."""
+        if self._max_calls is not None and self._calls >= self._max_calls:
+            return False
+        return self._max_cost is None or self._spent + most <= self._max_cost
+
+    def _fits(self, most: int) -> bool:
+        return self._max_cost is None or self._spent + self._reserved + most <= self._max_cost
+
+    def _most(self, call: PendingCall) -> int:
+        return self._cost(call.size, call.completion_tokens, 0)
+
+    def _used(self, most: int, reply: Reply | None, verdict: Verdict | None) -> int:
+        if reply is None or verdict is None or reply.fault is not None:
+            return most
+        if reply.status >= 400:
+            return 0
+        if not verdict.prompt_tokens:
+            return most
+        return self._cost(verdict.prompt_tokens, verdict.completion_tokens, verdict.cached_tokens)
+
+    def _cost(self, prompt: int, completion: int, cached: int) -> int:
+        if self._price is None:
+            return 0
+        return round(self._price.cost(prompt, completion, cached) * _WHOLE)
+
+
+class Budgets:
+    """The budget of one engine, lane by lane; see ``transforms.llm.admission.Admission``."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._lanes = [_share(lane, settings) for lane in range(settings.lane_count)]
+
+    async def admit(self, call: PendingCall) -> CallClass | None:
+        """Reserve the most that ``call`` can cost of its lane's budget; see ``Admission``."""
+        return await self._lane(call).admit(call)
+
+    def withdraw(self, call: PendingCall) -> None:
+        """Give back what was reserved for ``call``; see ``Admission``."""
+        self._lane(call).withdraw(call)
+
+    def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+        """Tell the call's lane what it used; see ``Admission``."""
+        self._lane(call).settle(call, reply, verdict)
+
+    def _lane(self, call: PendingCall) -> LaneBudget:
+        return self._lanes[lane_of(call.partition, len(self._lanes))]
+
+
+def _share(lane: int, settings: EngineSettings) -> LaneBudget:
+    lanes, calls, cost = settings.lane_count, settings.max_calls, settings.max_cost
+    if calls is not None:
+        whole, left = divmod(calls, lanes)
+        calls = whole + (lane < left)
+    return LaneBudget(calls, None if cost is None else cost / lanes, settings.price)

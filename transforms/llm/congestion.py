@@ -1,0 +1,89 @@
+"""What an endpoint's refusals for too many calls (429) say: how many at once, how fast, and when.
+
+Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
+and grow by one with each answer, to the most that is allowed. A 429 halves them and slows the
+calls down; calls that were in flight by then change nothing more, for they tell nothing new. From
+there on each answer that comes in adds a little.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+#: In flight at the beginning.
+_FIRST_IN_FLIGHT = 32
+_FEWER, _SLOWER = 0.5, 0.7
+#: Calls a second: each answer adds so much, and no 429 leaves less.
+_FASTER = _SLOWEST = 1 / 60
+#: Seconds of silence after a 429 that does not ask for any; twice as many each time.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
+
+
+class Congestion:
+    """Bounds on the calls to one endpoint; times are seconds of any steady clock.
+
+    Attributes:
+        in_flight: calls that are sent and not over.
+        resume: when the next call may be sent at the earliest, because a 429 asked for that.
+        pace: calls a second, where a 429 has shown that there is a limit.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._window = float(min(most, _FIRST_IN_FLIGHT))
+        self._fast_until = float(most)
+        self.in_flight = 0
+        self.resume = 0.0
+        self.pace: float | None = None
+        self._due = 0.0
+        self._decreased = float("-inf")
+        self._in_a_row = 0
+        self._sent: deque[float] = deque(maxlen=4096)
+
+    @property
+    def window(self) -> int:
+        """Calls that may be in flight."""
+        return int(self._window)
+
+    def wait(self, now: float) -> float:
+        """Return in how many seconds the time for another call has come."""
+        return max(0.0, self.resume - now, (self._due - now) if self.pace else 0.0)
+
+    def sent(self, now: float) -> None:
+        """Take note of a call that is sent now."""
+        self.in_flight += 1
+        self._sent.append(now)
+        if self.pace:
+            self._due = max(self._due, now) + 1 / self.pace
+
+    def answered(self, sent: float) -> None:
+        """Take note of an answer to a call that was sent at a time; before ``over``."""
+        if sent <= self._decreased:
+            return
+        self._in_a_row = 0
+        if self.pace:
+            self.pace += _FASTER
+        if self.in_flight >= self.window:
+            fast = self._window < self._fast_until
+            self._window = min(self._most, self._window + (1.0 if fast else 1.0 / self._window))
+
+    def refused(self, sent: float, asked: float | None, now: float) -> None:
+        """Take note of a 429 for a call sent at a time, which ``asked`` to wait so many seconds."""
+        if asked is not None:
+            self.resume = max(self.resume, now + asked)
+        if sent <= self._decreased:
+            return
+        self._decreased = now
+        self._window = self._fast_until = max(1.0, self._window * _FEWER)
+        lately = sum(1 for time in self._sent if time > now - 1.0)
+        before = lately if self.pace is None else min(self.pace, lately)
+        self.pace = max(_SLOWEST, before * _SLOWER)
+        self._due = now
+        if asked is None:
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._in_a_row)
+            self.resume = max(self.resume, now + pause)
+            self._in_a_row += 1
+
+    def over(self) -> None:
+        """Take note that a call is over, or was never sent."""
+        self.in_flight -= 1

@@ -1,0 +1,264 @@
+"""Estimates: what the calls of a run will come to, from the counts of its rehearsal.
+
+Tokens are what was counted, corrected by what the endpoint reported of the answers that are in the
+cache already: prompt by prompt where there are some, else by the model's ratio over all prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from transforms.llm.prices import Price
+from transforms.llm.rehearsal import OBSERVED, OBSERVED_COMPLETION, TYPICAL
+from transforms.llm.spending import money
+from transforms.llm.statistics import (
+    CACHED,
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    SENT,
+    by_prompt,
+)
+from transforms.llm.tokens import Calibration, token_counter
+
+#: How long a call takes where nothing tells: till its first word, and for each further one.
+SECONDS_BEFORE_ANSWER, SECONDS_PER_TOKEN = 0.5, 0.02
+
+
+@dataclass(frozen=True)
+class PromptEstimate:
+    """What a prompt's calls come to; ``cost`` (US dollars) is None where the price is unknown.
+
+    ``observed`` is the number of cached answers that the tokens are corrected by.
+    """
+
+    prompt: str
+    model: str
+    calls: int
+    cached: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    observed: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a run may go: calls in flight, calls and tokens a minute (None: no bound)."""
+
+    concurrency: int
+    rpm: float | None = None
+    tpm: float | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run's calls come to.
+
+    Attributes:
+        prompts: by prompt and model.
+        origins: how many typical answers were taken from where.
+        seconds: how long the calls take at ``pace``, at ``latency`` seconds each.
+        bound: what bounds the pace: concurrency, rpm or tpm.
+    """
+
+    prompts: tuple[PromptEstimate, ...]
+    origins: Mapping[str, int]
+    pace: Pace
+    latency: float
+    seconds: float
+    bound: str
+
+    @property
+    def calls(self) -> int:
+        """Calls that are to be made."""
+        return sum(one.calls for one in self.prompts)
+
+    @property
+    def cached(self) -> int:
+        """Calls that the cache answers."""
+        return sum(one.cached for one in self.prompts)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that are sent."""
+        return sum(one.prompt_tokens for one in self.prompts)
+
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens that are received."""
+        return sum(one.completion_tokens for one in self.prompts)
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars, or None where a model that is called has no price."""
+        costs = [one.cost for one in self.prompts if one.calls]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+
+def estimate(counts: Mapping[str, int], prices: Mapping[str, Price], pace: Pace) -> Estimate:
+    """Return the estimate of what a rehearsal counted.
+
+    Args:
+        counts: of all partitions, see ``transforms.llm.rehearsal``.
+        prices: of the models, as far as they are known.
+        pace: how fast the run may go.
+    """
+    named = by_prompt(counts)
+    prompts = tuple(
+        _prompt(label, each, _ratio(label, named), prices) for label, each in named.items()
+    )
+    calls = sum(one.calls for one in prompts)
+    completion = sum(one.completion_tokens for one in prompts)
+    tokens = completion + sum(one.prompt_tokens for one in prompts)
+    latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
+    seconds = {"concurrency": calls * latency / pace.concurrency}
+    for name, amount, limit in (("rpm", calls, pace.rpm), ("tpm", tokens, pace.tpm)):
+        if limit is not None:
+            seconds[name] = 60 * amount / limit
+    bound = max(seconds, key=lambda name: seconds[name])
+    origins = {
+        name.removeprefix(TYPICAL): count
+        for name, count in sorted(counts.items())
+        if name.startswith(TYPICAL)
+    }
+    return Estimate(prompts, origins, pace, latency, seconds[bound], bound)
+
+
+def _ratio(label: str, named: Mapping[str, Mapping[str, int]]) -> float:
+    """Return tokens that the endpoint reports per token counted, over all prompts of a model."""
+    model = label.partition(" ")[2]
+    of_model = [_observed(each) for other, each in named.items() if other.endswith(f" {model}")]
+    counted = sum(one.counted for one in of_model)
+    return sum(one.reported for one in of_model) / counted if counted else 1.0
+
+
+def _observed(counts: Mapping[str, int]) -> Calibration:
+    return Calibration(
+        **{one.name: counts.get(OBSERVED + one.name, 0) for one in fields(Calibration)}
+    )
+
+
+def _prompt(
+    label: str, counts: Mapping[str, int], ratio: float, prices: Mapping[str, Price]
+) -> PromptEstimate:
+    prompt, _, model = label.partition(" ")
+    calls, observed = counts.get(SENT, 0), _observed(counts)
+    sent, received = float(counts.get(PROMPT_TOKENS, 0)), float(counts.get(COMPLETION_TOKENS, 0))
+    if observed.calls:
+        sent = observed.total(calls, counts.get(PROMPT_TOKENS, 0))
+        received = calls * counts.get(OBSERVED_COMPLETION, 0) / observed.calls
+    else:
+        sent *= ratio
+    price = prices.get(model)
+    return PromptEstimate(
+        prompt=prompt,
+        model=model,
+        calls=calls,
+        cached=counts.get(CACHED, 0),
+        prompt_tokens=round(sent),
+        completion_tokens=round(received),
+        cost=None if price is None else price.cost(round(sent), round(received)),
+        observed=observed.calls,
+    )
+
+
+def render_estimate(found: Estimate, price: Price | None) -> str:
+    """Return an estimate as text for a terminal.
+
+    Args:
+        found: the estimate.
+        price: of the model, for what its figures are of.
+    """
+    lines = [
+        "dry run: nobody is called, nothing is written",
+        f"{'prompt':<36}{'calls':>9}{'cached':>9}{'tokens in':>13}{'tokens out':>12}  cost",
+        *(
+            _line(
+                one.prompt,
+                one.calls,
+                one.cached,
+                one.prompt_tokens,
+                one.completion_tokens,
+                one.cost,
+            )
+            for one in found.prompts
+        ),
+        _line(
+            "all",
+            found.calls,
+            found.cached,
+            found.prompt_tokens,
+            found.completion_tokens,
+            found.cost,
+        ),
+    ]
+    lines += [*_tokens_said(found), _cost_said(found, price), _time_said(found)]
+    return "\n".join(lines)
+
+
+def _line(name: str, calls: int, cached: int, sent: int, received: int, cost: float | None) -> str:
+    told = "unknown" if cost is None else money(cost)
+    return f"{name:<36}{calls:>9,}{cached:>9,}{sent:>13,}{received:>12,}  {told}"
+
+
+def _tokens_said(found: Estimate) -> list[str]:
+    models = dict.fromkeys(one.model for one in found.prompts)
+    observed = sum(one.observed for one in found.prompts)
+    counters = "; ".join(f"{model}: {_counter_said(model)}" for model in models)
+    lines = [f"tokens are counted by {counters}"] if counters else []
+    if observed:
+        lines.append(f"and corrected by what the endpoint reported of {observed:,} cached answers")
+    words = {
+        "cache": "like earlier answers to the same prompt",
+        "examples": "like the prompt's examples",
+        "schema": "made up from the answer's schema",
+    }
+    parts = [f"{count:,} {words[origin]}" for origin, count in found.origins.items()]
+    if parts:
+        lines.append(
+            f"answers that are not there yet are taken to be {', '.join(parts)}; "
+            "calls that depend on an answer, and repeats, may come out otherwise"
+        )
+    return lines
+
+
+def _counter_said(model: str) -> str:
+    counter = token_counter(model)
+    return counter.name if counter.exact else f"{counter.name}, an estimate: no encoding is at hand"
+
+
+def _cost_said(found: Estimate, price: Price | None) -> str:
+    unpriced = sorted({one.model for one in found.prompts if one.calls and one.cost is None})
+    if found.cost is None:
+        return f"cost: unknown, no price of {', '.join(unpriced)}; give one with --prices"
+    said = f" ({price.source}{', ' if price.as_of else ''}{price.as_of})" if price else ""
+    return f"cost: {money(found.cost)}{said}; less where the endpoint reads a prompt's head again"
+
+
+def _time_said(found: Estimate) -> str:
+    pace = found.pace
+    what = {
+        "concurrency": f"{pace.concurrency} calls in flight",
+        "rpm": f"{pace.rpm or 0:,.0f} calls a minute",
+        "tpm": f"{pace.tpm or 0:,.0f} tokens a minute",
+    }[found.bound]
+    return f"time: about {spoken(found.seconds)}, bound by {what}, at {found.latency:.1f} s a call"
+
+
+def spoken(seconds: float) -> str:
+    """Return a duration for reading."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def over_budget(found: Estimate, max_calls: int | None, max_cost: float | None) -> Sequence[str]:
+    """Return a line for each bound that the estimate is above."""
+    lines = []
+    if max_calls is not None and found.calls > max_calls:
+        lines.append(f"--max-calls {max_calls:,} would end the run before it is complete")
+    if max_cost is not None and found.cost is not None and found.cost > max_cost:
+        lines.append(f"--max-cost {max_cost:g} would end the run before it is complete")
+    return lines

@@ -1,0 +1,100 @@
+"""What an endpoint's headers tell of its rate limits.
+
+Two families are in use. ``x-ratelimit-(limit|remaining|reset)-(requests|tokens)`` is OpenAI's, and
+that of those who do as it does; its resets are durations such as ``6m0s``, ``1s``, ``20ms``. The
+other is the IETF's (draft-ietf-httpapi-ratelimit-headers): today ``RateLimit-Policy: "name";q=..;
+w=..`` and ``RateLimit: "name";r=..;t=..``, in older drafts ``RateLimit-Limit``, ``-Remaining`` and
+``-Reset`` (seconds). Where a header is absent or has another form, nothing is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|m|s))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|s)")
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PARAMETER = re.compile(r";\s*([a-z]+)=(\d+)")
+#: A limit whose reset lies further ahead counts by the hour or day: no limit a minute.
+_MINUTE_RESET = 90.0
+
+
+class Window(NamedTuple):
+    """One limit: how much in how many seconds, what remains of it, and when it is full again.
+
+    ``seconds`` None means a minute.
+    """
+
+    limit: float | None = None
+    seconds: float | None = None
+    remaining: float | None = None
+    reset: float | None = None
+
+    @property
+    def by_the_minute(self) -> bool:
+        """Whether the limit can be one a minute, or says itself in which time it counts."""
+        return self.seconds is not None or self.reset is None or self.reset <= _MINUTE_RESET
+
+
+class RateReport(NamedTuple):
+    """What one reply told of requests and of tokens."""
+
+    requests: Window | None = None
+    tokens: Window | None = None
+
+
+def rate_report(headers: Mapping[str, str]) -> RateReport:
+    """Return what ``headers`` (found by names in lower case) tell of rate limits."""
+    requests, tokens = (_openai(headers, kind) for kind in ("requests", "tokens"))
+    return RateReport(requests or _ietf(headers) or _old_ietf(headers), tokens)
+
+
+def _openai(headers: Mapping[str, str], kind: str) -> Window | None:
+    limit = _number(headers.get(f"x-ratelimit-limit-{kind}"))
+    remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
+    if limit is None and remaining is None:
+        return None
+    return Window(limit, None, remaining, duration(headers.get(f"x-ratelimit-reset-{kind}")))
+
+
+def _ietf(headers: Mapping[str, str]) -> Window | None:
+    policy = _parameters(headers.get("ratelimit-policy"))
+    state = _parameters(headers.get("ratelimit"))
+    if not policy and not state:
+        return None
+    return Window(policy.get("q"), policy.get("w"), state.get("r"), state.get("t"))
+
+
+def _old_ietf(headers: Mapping[str, str]) -> Window | None:
+    limit, remaining, reset = (
+        _number(headers.get(f"ratelimit-{name}")) for name in ("limit", "remaining", "reset")
+    )
+    if limit is None and remaining is None:
+        return None
+    return Window(limit, None, remaining, reset)
+
+
+def _parameters(value: str | None) -> dict[str, float]:
+    """Return the numeric parameters of a list's first member, unless it counts other than calls."""
+    first = (value or "").split(",")[0]
+    if 'qu="' in first and 'qu="requests"' not in first:
+        return {}
+    return {name: float(number) for name, number in _PARAMETER.findall(first)}
+
+
+def _number(value: str | None) -> float | None:
+    found = _NUMBER.match((value or "").strip())
+    return float(found[0]) if found else None
+
+
+def duration(value: str | None) -> float | None:
+    """Return the seconds of ``6m0s``, ``1s``, ``20ms``, ``1h2m`` or a bare number of seconds."""
+    text = (value or "").strip().lower()
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
