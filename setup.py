@@ -35,6 +35,7 @@ setup(
         "pydantic>=2.10,<3",
         "jinja2>=3.1,<4",
         "pyyaml>=6,<7",
+        "rich>=13,<16",
         "krippendorff>=0.8,<1",
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",

@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from endpoint import fake_endpoint  # noqa: E402
 from synthesis import MODEL, RELEASED_DIALOGUES, Inputs  # noqa: E402
 
 from pipelines.prosocial.publication import DATASET  # noqa: E402
@@ -67,21 +68,15 @@ class Cost:
 
 
 @contextlib.contextmanager
-def fake_endpoint() -> Iterator[str]:
-    """Run the fake endpoint as a process of its own and give its base URL.
+def idle_endpoint() -> Iterator[str]:
+    """Run the fake endpoint and give its base URL.
 
     A warm run asks it for its models and makes no call; should one be made, the benchmark fails.
     """
-    command = [sys.executable, str(ROOT / "tests" / "fake_endpoint.py"), "--model", MODEL]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-        base_url = process.stdout.readline().strip()
+    with fake_endpoint("--model", MODEL) as base_url:
         yield base_url
-        with urllib.request.urlopen(base_url.removesuffix("/v1") + "/counts") as response:
+        with urllib.request.urlopen(base_url.removesuffix("/v1") + "/admin/counts") as response:
             calls = json.load(response)["requests"]
-        process.communicate()
     if calls:
         raise SystemExit(f"the cache was not warm: {calls} calls were made")
 
@@ -163,7 +158,7 @@ def best(rounds: int, *sides: Callable[[], Cost]) -> list[Cost]:
 
 def measure(directory: Path, dialogues: int, rounds: int) -> dict[str, Any]:
     """Return all figures."""
-    with fake_endpoint() as base_url:
+    with idle_endpoint() as base_url:
         full = made_inputs(directory / "full", dialogues, base_url)
         tenth = made_inputs(directory / "tenth", dialogues // 10, base_url)
         plain, remint, small, imports = best(

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from endpoint import fake_endpoint  # noqa: E402
 
 from transforms.llm.calls import Caller  # noqa: E402
 from transforms.llm.engine import close_engines, engine  # noqa: E402
@@ -34,7 +35,7 @@ from transforms.llm.request import RequestForm  # noqa: E402
 from transforms.llm.settings import EngineSettings  # noqa: E402
 
 IN_FLIGHT = 64
-FIXED = "fixed:0.05"
+FIXED = "constant:0.05"
 HEAVY_TAILED = "lognormal:0.4:0.8"
 
 PROMPT = Prompt(
@@ -72,18 +73,6 @@ class Figure:
 
     def __str__(self) -> str:
         return f"{self.rate:8.1f} requests/s {self.cpu:7.3f} ms CPU each"
-
-
-@contextlib.contextmanager
-def fake_endpoint(latency: str) -> Iterator[str]:
-    """Run the fake endpoint as a process of its own and give its base URL."""
-    command = [sys.executable, str(ROOT / "tests" / "fake_endpoint.py"), "--latency", latency]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-        yield process.stdout.readline().strip()
-        process.communicate()
 
 
 def situations(requests: int) -> list[str]:
@@ -185,7 +174,7 @@ def best(
     found: dict[str, Figure] = {}
     for _ in range(rounds):
         for name, run in sides.items():
-            with fake_endpoint(latency) as base_url:
+            with fake_endpoint("--latency", latency) as base_url:
                 figure = run(base_url, requests)
             if name not in found or figure.rate > found[name].rate:
                 found[name] = figure

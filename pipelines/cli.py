@@ -18,6 +18,7 @@ COMMANDS = {
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
     "cache": ("pipelines.cache", "run"),
+    "fake-endpoint": ("pipelines.fake_endpoint", "run"),
 }
 
 USAGE = """usage: remint COMMAND ...
@@ -28,6 +29,7 @@ commands:
   versions        list the versions below an output directory
   validate        check a published version: its files, their hashes, its expectation suites
   cache           verify, compact or describe the cache of a dataset's model replies
+  fake-endpoint   serve an endpoint on this machine that fails as it is told, to try runs on
 
 remint COMMAND --help tells a command's options.
 """

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
-from tests.fake_endpoint import FakeEndpoint, latency
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 IN_FLIGHT = 4
@@ -24,7 +25,7 @@ def test_a_signal_stops_the_calls_at_once(tmp_path: Path, number: signal.Signals
     seeds = tmp_path / "seeds.jsonl"
     texts = [f"I told lie number {index} to my neighbour" for index in range(40)]
     seeds.write_text("".join(json.dumps({"situation": text}) + "\n" for text in texts))
-    with FakeEndpoint(latency=latency("fixed:0.1")) as endpoint:
+    with FakeEndpoint(latency=constant(0.1)) as endpoint:
         options = [
             *("--seeds", f"mine={seeds}", "--output", str(tmp_path / "out"), "--partitions", "1"),
             *("--model", "fake", "--base-url", endpoint.base_url, "--crowd", "llm"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from transforms.llm.answers import PAID, Verdict, classify, content_of
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, CallClass
 from transforms.llm.client import Client, Reply
+from transforms.llm.latencies import bucket
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import Miss
 from transforms.llm.request import RequestForm, RequestForms
@@ -65,6 +67,7 @@ class EndpointCalls:
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         outcome = None
         try:
+            self._client.open()
             outcome = await self._retried(body, prompt, call)
             return outcome, False
         finally:
@@ -81,8 +84,9 @@ class EndpointCalls:
                 detail = _UNSENT.get(refused, _UNSENT_OTHERWISE)
                 return Outcome(None, Verdict(refused, detail=detail), attempts)
             attempts += 1
+            sent = time.monotonic()
             reply, verdict = await self._sent(body, prompt, call)
-            return Outcome(reply, verdict, attempts)
+            return Outcome(reply, verdict, attempts, time.monotonic() - sent)
 
         return await self._retrying(attempt)
 
@@ -203,7 +207,9 @@ def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
     name = _class_name(outcome.verdict)
     if shared:
         return {counted.SHARED: 1, name: 1}
+    latency = {} if outcome.reply is None else {bucket(outcome.seconds): 1}
     return {
+        **latency,
         counted.SENT: outcome.attempts,
         counted.RETRIED: max(0, outcome.attempts - 1),
         counted.PROMPT_TOKENS: outcome.verdict.prompt_tokens,

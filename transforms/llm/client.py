@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 class Client:
     """Sends request bodies; used on one event loop, never pickled.
 
-    The package is imported with the first call: a run whose answers are all cached does without.
+    The package is imported when it is opened, for the first call: a run whose answers are all cached does without.
     """
 
     def __init__(self, settings: EngineSettings, api_key: str) -> None:
@@ -41,7 +41,12 @@ class Client:
         self._options: Any = {"headers": {"Content-Type": "application/json"}}
         self._client: Any = None
 
-    def _connect(self) -> Any:
+    def open(self) -> None:
+        """Import the package, unless that is done: it takes longer than a request may be late."""
+        if self._client is None:
+            self._client = self._opened()
+
+    def _opened(self) -> Any:
         import httpx2
         import openai
 
@@ -66,10 +71,8 @@ class Client:
     async def send(self, body: bytes) -> Reply:
         """Return the reply to one attempt; a network's failure is in it, not raised.
 
-        Bytes of a reply that are no UTF-8 become lone surrogates.
+        Bytes of a reply that are no UTF-8 become lone surrogates. The client is open.
         """
-        if self._client is None:
-            self._client = self._connect()
         try:
             response = await self._client.post(
                 self._url, cast_to=self._response, content=body, options=self._options

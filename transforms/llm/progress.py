@@ -1,12 +1,19 @@
-"""A line every few seconds that tells how the calls of this process are getting on."""
+"""What is seen of a run on this machine: a live table on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
+import datetime
 import logging
+import sys
 import threading
+import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Protocol
 
+from transforms.llm.pace import Pace, Snapshot
+from transforms.llm.prices import Price
+from transforms.llm.spending import money, total_cost
 from transforms.llm.statistics import (
     CACHED,
     COMPLETION_TOKENS,
@@ -14,44 +21,116 @@ from transforms.llm.statistics import (
     PROMPT_TOKENS,
     RETRIED,
     SENT,
+    class_shares,
     statistics,
 )
 
 logger = logging.getLogger("remint.progress")
 
 
-def progress_line(counts: Mapping[str, int], in_flight: int) -> str:
-    """Return one line on ``counts`` (see ``transforms.llm.statistics``)."""
-    classes = {
-        name.removeprefix("class_"): count
-        for name, count in sorted(counts.items())
-        if name.startswith("class_") and name != "class_ok" and count
-    }
-    others = "".join(f", {count} {name}" for name, count in classes.items())
-    return (
-        f"calls: {counts.get(SENT, 0)} sent ({counts.get(RETRIED, 0)} again), "
-        f"{counts.get(CACHED, 0)} cached, {in_flight} in flight; "
-        f"tokens: {counts.get(PROMPT_TOKENS, 0)} in, {counts.get(COMPLETION_TOKENS, 0)} out; "
-        f"keys done: {counts.get(KEYS, 0)}{others}"
+class Display(Protocol):
+    """Shows snapshots; used by one thread."""
+
+    #: Seconds between two snapshots.
+    seconds: float
+
+    def start(self) -> None:
+        """Get ready."""
+        ...  # pragma: no cover - protocol
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show how things stand."""
+        ...  # pragma: no cover - protocol
+
+    def stop(self) -> None:
+        """Leave the last snapshot behind."""
+        ...  # pragma: no cover - protocol
+
+
+class Lines:
+    """Logs a line each time that something is new."""
+
+    def __init__(self, prices: Mapping[str, Price], seconds: float = 10.0) -> None:
+        self.seconds = seconds
+        self._prices = prices
+        self._last: Mapping[str, int] = {}
+
+    def start(self) -> None:
+        """Nothing has to be made ready."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Log a line if calls were made since the last one."""
+        if snapshot.worked and snapshot.counts != self._last:
+            logger.info("%s", progress_line(snapshot, self._prices))
+            self._last = snapshot.counts
+
+    def stop(self) -> None:
+        """Nothing is left to be done."""
+
+
+def progress_line(snapshot: Snapshot, prices: Mapping[str, Price]) -> str:
+    """Return one line on ``snapshot``; the cost stands there where the prices are known."""
+    counts = snapshot.counts
+    parts = [
+        f"calls: {counts.get(SENT, 0):,} sent ({counts.get(RETRIED, 0):,} again), "
+        f"{counts.get(CACHED, 0):,} cached, {snapshot.in_flight:,} in flight, "
+        f"{snapshot.rate:.1f}/s",
+        f"tokens: {counts.get(PROMPT_TOKENS, 0):,} in, {counts.get(COMPLETION_TOKENS, 0):,} out",
+    ]
+    cost = told_cost(snapshot, prices)
+    if cost:
+        parts.append(f"cost: {cost}")
+    parts.append(f"keys done: {told_keys(snapshot)}")
+    others = ", ".join(
+        f"{counts[f'class_{name}']:,} {name}" for name in class_shares(counts) if name != "ok"
     )
+    return "; ".join(part for part in (*parts, others) if part)
+
+
+def told_cost(snapshot: Snapshot, prices: Mapping[str, Price]) -> str:
+    """Return what the calls cost for reading; nothing where a model's price is unknown."""
+    cost, unpriced = total_cost(snapshot.counts, prices)
+    return "" if unpriced else money(cost)
+
+
+def told_keys(snapshot: Snapshot) -> str:
+    """Return how many keys are done, of how many, and the time that is left."""
+    done = snapshot.counts.get(KEYS, 0)
+    if done >= snapshot.keys:
+        return f"{done:,}"
+    text = f"{done:,} of about {snapshot.keys:,}"
+    if snapshot.left is not None:
+        text += f", {datetime.timedelta(seconds=round(snapshot.left))} left"
+    return text
+
+
+def display(prices: Mapping[str, Price]) -> Display:
+    """Return the display that suits standard error: a table on a terminal, else lines."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        from transforms.llm.progress_table import ProgressTable, is_usable
+
+        if is_usable():
+            return ProgressTable(prices)
+    return Lines(prices)
 
 
 class Progress:
-    """Logs a progress line every ``seconds`` while the ``with`` block runs, and one at its end.
+    """Shows how the calls of this process get on while the ``with`` block runs, and at its end.
 
-    Counts from the block's start on. Nothing is logged while nothing changes.
+    Args:
+        shown: where to.
+        partitions: how many the work has; None where that is not known.
     """
 
-    def __init__(self, seconds: float = 10.0) -> None:
-        self._seconds = seconds
+    def __init__(self, shown: Display, partitions: int | None = None) -> None:
+        self._display, self._partitions = shown, partitions
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="remint-progress", daemon=True)
-        self._before = statistics.counts()
-        self._last = ""
 
     def __enter__(self) -> Progress:
-        """Start."""
-        self._before = statistics.counts()
+        """Start; what was counted before is left out."""
+        self._pace = Pace(statistics.counts(), time.monotonic(), self._partitions)
+        self._display.start()
         self._thread.start()
         return self
 
@@ -61,19 +140,16 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop, with a last line if there was anything to tell."""
+        """Stop, and show how things stand at the end."""
         self._ended.set()
         self._thread.join()
-        self._log()
+        self._show()
+        self._display.stop()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._seconds):
-            self._log()
+        while not self._ended.wait(self._display.seconds):
+            self._show()
 
-    def _log(self) -> None:
-        counts = statistics.counts()
-        counts.subtract(self._before)
-        line = progress_line(counts, statistics.in_flight)
-        if any(counts.values()) and line != self._last:
-            logger.info("%s", line)
-            self._last = line
+    def _show(self) -> None:
+        now = time.monotonic()
+        self._display.show(self._pace.snapshot(statistics.counts(), statistics.in_flight, now))

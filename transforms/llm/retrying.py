@@ -22,11 +22,15 @@ from transforms.llm.client import Reply
 
 
 class Outcome(NamedTuple):
-    """The last reply to a request and what it amounts to; no reply when it was never sent."""
+    """The last reply to a request and what it amounts to; no reply when it was never sent.
+
+    ``seconds`` is how long that reply took.
+    """
 
     reply: Reply | None
     verdict: Verdict
     attempts: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

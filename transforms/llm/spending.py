@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from transforms.ledger import CALLS, COUNTS
+from transforms.llm.latencies import percentiles, seconds_of
 from transforms.llm.prices import Price
 from transforms.llm.statistics import (
     CACHED,
@@ -20,6 +21,7 @@ from transforms.llm.statistics import (
     PROMPT_TOKENS,
     SENT,
     by_prompt,
+    class_shares,
 )
 
 _STAGE = "calls"
@@ -37,7 +39,10 @@ def calls_frame(counts: Mapping[str, int]) -> pl.DataFrame:
 
 
 def calls_entry(counts: pl.DataFrame, prices: Mapping[str, Price]) -> list[dict[str, Any]]:
-    """Return the ledger's part on calls: per prompt and model one object of counts and the cost.
+    """Return the ledger's part on calls: per prompt and model one object.
+
+    It has the counts, the cost, the share of each class among the answers, and percentiles of the
+    latency in seconds.
 
     Args:
         counts: all of the ledger's, schema ``COUNTS``.
@@ -57,7 +62,14 @@ def calls_entry(counts: pl.DataFrame, prices: Mapping[str, Price]) -> list[dict[
 
 def _entry(label: str, named: Mapping[str, int], prices: Mapping[str, Price]) -> dict[str, Any]:
     prompt, _, model = label.partition(" ")
-    return {"prompt": prompt, "model": model, **named, "cost": cost_of(named, prices.get(model))}
+    return {
+        "prompt": prompt,
+        "model": model,
+        **{name: number for name, number in named.items() if seconds_of(name) is None},
+        "cost": cost_of(named, prices.get(model)),
+        "class_shares": class_shares(named),
+        "latency": percentiles(named),
+    }
 
 
 def cost_of(counts: Mapping[str, int], price: Price | None) -> float | None:
@@ -100,7 +112,13 @@ def spending_lines(
     return lines
 
 
-def _cost_line(counts: Mapping[str, int], prices: Mapping[str, Price]) -> str:
+def total_cost(counts: Mapping[str, int], prices: Mapping[str, Price]) -> tuple[float, set[str]]:
+    """Return US dollars that calls cost, and the models that were called and have no price.
+
+    Args:
+        counts: an engine's, those by prompt and model among them.
+        prices: of the models.
+    """
     costs: list[float] = []
     unpriced: set[str] = set()
     for label, named in by_prompt(counts).items():
@@ -110,9 +128,14 @@ def _cost_line(counts: Mapping[str, int], prices: Mapping[str, Price]) -> str:
             costs.append(cost)
         elif named.get(SENT):
             unpriced.add(model)
+    return sum(costs), unpriced
+
+
+def _cost_line(counts: Mapping[str, int], prices: Mapping[str, Price]) -> str:
+    cost, unpriced = total_cost(counts, prices)
     if unpriced:
         return f"cost unknown: no price of {', '.join(sorted(unpriced))} (see --prices)"
-    return f"cost: {money(sum(costs))}"
+    return f"cost: {money(cost)}"
 
 
 def money(dollars: float) -> str:

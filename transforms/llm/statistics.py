@@ -12,6 +12,8 @@ PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
 #: Of the prompts' tokens: those the endpoint had read before.
 CACHED_TOKENS = "tokens_cached"
 KEYS = "keys_done"
+#: What is known of the work ahead: partitions that came, and the keys in them.
+KEYS_BEGUN, PARTITIONS_BEGUN = "keys_begun", "partitions_begun"
 
 
 def of_prompt(label: str, name: str) -> str:
@@ -30,6 +32,18 @@ def by_prompt(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
         if mark:
             found.setdefault(label, {})[name] = count
     return found
+
+
+def class_shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of each class that answers ended in, the most frequent first."""
+    classes = {
+        name.removeprefix("class_"): count
+        for name, count in counts.items()
+        if name.startswith("class_") and count > 0
+    }
+    total = sum(classes.values())
+    ordered = sorted(classes.items(), key=lambda each: (-each[1], each[0]))
+    return {name: round(count / total, 6) for name, count in ordered}
 
 
 class Statistics:

@@ -23,9 +23,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from transforms.background import threads
 from transforms.llm.calls import Caller
 from transforms.llm.engine import engine
+from transforms.llm.latencies import seconds_of
 from transforms.llm.settings import EngineSettings
 
 NAMESPACE = "remint"
+#: The distribution of the calls' latencies, milliseconds.
+LATENCY = "latency_milliseconds"
 #: Partitions that are finished at once.
 FINISHING = 2
 
@@ -152,10 +155,22 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
     def _outputs(self, held: _Held) -> Iterator[Any]:
         outputs = held.outputs.result()
         for name, count in sorted(held.counts.items()):
-            Metrics.counter(NAMESPACE, name).inc(count)
+            _measure(name, count)
         for output in outputs:
             if isinstance(output, TaggedOutput):
                 value = WindowedValue(output.value, held.timestamp, held.windows)
                 yield TaggedOutput(output.tag, value)
             else:
                 yield WindowedValue(output, held.timestamp, held.windows)
+
+
+def _measure(name: str, count: int) -> None:
+    """Add a count to the runner's metrics: a counter, or of latencies a distribution."""
+    label, mark, plain = name.rpartition("/")
+    seconds = seconds_of(plain)
+    if seconds is None:
+        Metrics.counter(NAMESPACE, name).inc(count)
+        return
+    latency = Metrics.distribution(NAMESPACE, f"{label}{mark}{LATENCY}")
+    for _ in range(count):
+        latency.update(round(1000 * seconds))

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import hashlib
 import json
-import random
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,9 +25,8 @@ from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.sources.samples import sample_files
 from pipelines.metricinstruct.task_prompts import load_task_prompts
-from tests.fake_endpoint import answer
-from tests.judge import judge
 from transforms.llm.calls import Answer, CallClass
+from transforms.llm.fake_endpoint.answers import answered
 from transforms.llm.prompts import Prompt
 from transforms.partitions import Frames
 
@@ -98,19 +96,16 @@ def chatgpt_answers(shared_data: Callable[[str], Path]) -> list[dict[str, Any]]:
 
 
 class JudgeCaller:
-    """Answers every call as ``tests.judge`` does, without an endpoint."""
+    """Answers every call as the fake endpoint does, without one."""
 
     async def __call__(
         self, prompt: Prompt, variables: Mapping[str, Any], *, sample: int = 0
     ) -> Answer:
         form = {"json_schema": {"schema": prompt.schema}}
         body = {"messages": prompt.messages(variables), "response_format": form}
-        request = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        reply = judge(sample, body)
-        if reply is None:
-            return Answer(CallClass.OK, request, answer(prompt.schema, random.Random(request)))
-        content = json.loads(reply.body or "")["choices"][0]["message"]["content"]
-        return Answer(CallClass.OK, request, json.loads(content))
+        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
+        content = answered(body, digest).choices[0].content
+        return Answer(CallClass.OK, digest.hex(), json.loads(content or ""))
 
 
 def chosen_samples() -> Frames:

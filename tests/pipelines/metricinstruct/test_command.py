@@ -18,15 +18,15 @@ from pipelines.metricinstruct.options import MetricInstructOptions, metricinstru
 from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
 from pipelines.options import parse
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure
-from tests.judge import judge
 from transforms.errors import EndpointError, InputError, OptionError
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(judge) as running:
+    with FakeEndpoint() as running:
         yield running
 
 
@@ -324,7 +324,7 @@ def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path
             return failure(503, "overloaded")
         if "Summar" in question or "summary" in question:
             return Reply(body=completion(None, refusal="No."))
-        return judge(index, body)
+        return None
 
     with FakeEndpoint(failing) as endpoint:
         first = minted(endpoint, tmp_path, "--retries", "0")
@@ -336,7 +336,7 @@ def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path
         assert set(waiting["task"]) == {"translation"}
         assert stages["analyses"]["out"]["dead"] == dead.height
         assert stages["analyses"]["out"]["waiting"] == waiting.height
-        endpoint.script = judge
+        endpoint.script = lambda index, body: None
         before = endpoint.requests
         second = minted(endpoint, tmp_path, "--retries", "0")
         assert second.version == 2

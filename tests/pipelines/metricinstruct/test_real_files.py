@@ -13,8 +13,7 @@ import pytest
 from pipelines.metricinstruct.command import mint
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.options import parse
-from tests.fake_endpoint import FakeEndpoint
-from tests.judge import judge
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 #: Source, file, and how many rows it has.
@@ -56,7 +55,7 @@ def runs(
         return [f"{source}={shared_data(name)}" for source, name, *_ in files]
 
     output = tmp_path_factory.mktemp("real")
-    with FakeEndpoint(judge) as endpoint:
+    with FakeEndpoint() as endpoint:
         arguments = [
             *("--sources", *named(REAL), "--synthetic", *named(SYNTHETIC)),
             *("--outputs", *named(OUTPUTS), "--output", str(output), "--partitions", "2"),

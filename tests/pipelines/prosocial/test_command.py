@@ -23,8 +23,10 @@ from pipelines.cli import main
 from pipelines.options import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure, latency
 from transforms.errors import EndpointError, InputError, OptionError, OutputError
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -85,6 +87,18 @@ def published(
 ) -> tuple[Path, PublishResult]:
     output = tmp_path_factory.mktemp("published")
     return output, minted(endpoint, output, "--crowd", "llm")
+
+
+def test_the_ledger_tells_how_the_calls_of_each_prompt_went(
+    published: tuple[Path, PublishResult],
+) -> None:
+    entries = {entry["prompt"]: entry for entry in ledger_of(published[1])["calls"]}
+    assert set(entries) >= {"utterance.v1", "question.v1", "continuation.v1", "vote.v1"}
+    for entry in entries.values():
+        assert entry["class_shares"] == {"ok": 1.0}
+        latency = entry["latency"]
+        assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] < 60
+        assert not [name for name in entry if name.startswith("latency_")]
 
 
 def test_every_configuration_of_a_version_loads(
@@ -417,7 +431,7 @@ def test_versions_and_validate_see_what_was_published(
 
 def test_a_killed_run_repeats_no_finished_call(tmp_path: Path) -> None:
     in_flight = 6
-    with FakeEndpoint(latency=latency("fixed:0.03")) as endpoint:
+    with FakeEndpoint(latency=constant(0.03)) as endpoint:
         command = [
             *(sys.executable, "-m", "pipelines.prosocial"),
             *arguments(endpoint, tmp_path, "--crowd", "llm", "--concurrency", str(in_flight)),

@@ -17,7 +17,7 @@ from pipelines.options import parse
 from pipelines.prosocial import schema
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
-from tests.fake_endpoint import FakeEndpoint
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
 PATTERNS = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fake_endpoint import completion
 from transforms.llm.answers import PAID, Verdict, classify, retry_after
 from transforms.llm.calls import CallClass
+from transforms.llm.fake_endpoint.replies import completion
 from transforms.llm.json_schema import validator
 
 VALIDATE = validator(

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.fake_endpoint import FakeEndpoint, Reply, completion, failure
 from transforms.llm import congestion, retrying
 from transforms.llm import engine as engine_module
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.engine import Engine, engine
+from transforms.llm.fake_endpoint.latency import constant, uniform
+from transforms.llm.fake_endpoint.replies import Reply, completion, failure
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import gather
 from transforms.llm.settings import EngineSettings, StructuredMode
@@ -55,7 +57,7 @@ def one(made: Engine, prompt: Prompt, situation: str = "x", partition: int = 0) 
 def test_answers_come_in_the_items_order_and_are_never_asked_for_twice(
     prompt: Prompt, settings: Make
 ) -> None:
-    with FakeEndpoint(latency=lambda index: 0.02 * (index % 3)) as endpoint:
+    with FakeEndpoint(latency=uniform(0.0, 0.04)) as endpoint:
         made = engine(settings(endpoint.base_url))
         cold, warm = Counter[str](), Counter[str]()
         first = made.submit(1, names(30), single(prompt), cold).result(WAIT)
@@ -67,7 +69,7 @@ def test_answers_come_in_the_items_order_and_are_never_asked_for_twice(
     assert {answer.attempts for answer in first} == {1}
     assert {answer.attempts for answer in again.result()} == {0}
     assert (cold["calls_sent"], cold["class_ok"], cold["keys_done"]) == (30, 30, 30)
-    assert cold["tokens_prompt"] == 3000
+    assert cold["tokens_prompt"] == endpoint.prompt_tokens
     assert (warm["calls_sent"], warm["calls_cached"], warm["keys_done"]) == (0, 30, 30)
 
 
@@ -93,7 +95,7 @@ def test_dependent_and_parallel_calls_replay_what_is_there(prompt: Prompt, setti
 
 
 def test_never_more_in_flight_than_allowed(prompt: Prompt, settings: Make) -> None:
-    with FakeEndpoint(latency=lambda index: 0.01) as endpoint:
+    with FakeEndpoint(latency=constant(0.01)) as endpoint:
         made = engine(settings(endpoint.base_url, concurrency=7))
         futures = [made.submit(number, names(20), single(prompt)) for number in range(4)]
         for future in futures:
@@ -160,7 +162,7 @@ def test_items_in_progress_are_finished_before_new_ones_begin(
 
 
 def test_identical_requests_in_flight_are_one_call(prompt: Prompt, settings: Make) -> None:
-    with FakeEndpoint(latency=lambda index: 0.1) as endpoint:
+    with FakeEndpoint(latency=constant(0.1)) as endpoint:
         made = engine(settings(endpoint.base_url))
         counts = Counter[str]()
         futures = [made.submit(p, ["same"] * 5, single(prompt), counts) for p in (0, 1)]
@@ -318,6 +320,57 @@ def test_a_cut_answer_is_asked_for_once_with_twice_the_room(prompt: Prompt, sett
         assert endpoint.requests == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('I would rather "not" say.', "no JSON object"),
+        ('{"utterance":3}', "utterance"),
+        ("", "without content"),
+    ],
+)
+def test_a_malformed_answer_is_asked_for_once_with_its_fault_named(
+    content: str, fault: str, prompt: Prompt, settings: Make
+) -> None:
+    with FakeEndpoint(scripted(Reply(body=completion(content)))) as endpoint:
+        made = engine(settings(endpoint.base_url))
+        counts = Counter[str]()
+        (answer,) = made.submit(0, ["x"], single(prompt), counts).result(WAIT)
+        assert answer.ok
+        first, second = endpoint.bodies
+        assert second["messages"][:2] == first["messages"]
+        shown, correction = second["messages"][2:]
+        assert shown == {"role": "assistant", "content": content or "(nothing)"}
+        assert correction["role"] == "user"
+        assert fault in correction["content"]
+        assert {**first, "messages": None} == {**second, "messages": None}
+        assert (counts["calls_sent"], counts["tokens_prompt"]) == (2, 200)
+        # Both are in the cache, each under its own key.
+        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data)
+        assert endpoint.requests == 2
+
+
+def test_an_answer_malformed_twice_stays_what_it_was(prompt: Prompt, settings: Make) -> None:
+    refusal = Reply(body=completion(None, refusal="no"))
+    words, cut = Reply(body=completion("words")), Reply(body=completion("", "length"))
+    for case, second in enumerate([words, refusal, cut, failure(400, "context_length_exceeded")]):
+        with FakeEndpoint(scripted(words, second)) as endpoint:
+            made = engine(settings(endpoint.base_url))
+            answer = one(made, prompt, f"case {case}")
+            assert answer.call_class is CallClass.BAD_JSON
+            assert endpoint.requests == 2
+
+
+def test_a_correction_that_may_do_better_another_time_ends_the_item_for_now(
+    prompt: Prompt, settings: Make
+) -> None:
+    words = Reply(body=completion("words"))
+    with FakeEndpoint(scripted(words, *[failure(503, None)] * 3)) as endpoint:
+        made = engine(settings(endpoint.base_url))
+        assert one(made, prompt).call_class is CallClass.SERVER
+        assert one(made, prompt).ok
+        assert endpoint.requests == 5
+
+
 def test_bytes_that_are_no_text_are_kept_and_classified(prompt: Prompt, settings: Make) -> None:
     broken = completion('{"utterance":"HERE"}').replace("HERE", "\udcff")
     with FakeEndpoint(lambda index, body: Reply(body=broken)) as endpoint:
@@ -329,7 +382,7 @@ def test_bytes_that_are_no_text_are_kept_and_classified(prompt: Prompt, settings
 
 def test_threads_may_submit_at_once(prompt: Prompt, settings: Make) -> None:
     answers: dict[int, list[Answer]] = {}
-    with FakeEndpoint(latency=lambda index: 0.002) as endpoint:
+    with FakeEndpoint(latency=constant(0.002)) as endpoint:
         given = settings(endpoint.base_url, concurrency=8)
 
         def submit(number: int) -> None:

@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.fake_endpoint import FakeEndpoint
+from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS, IN_FLIGHT = 120, 6
@@ -55,7 +56,7 @@ def cached(cache: Path) -> int:
 
 
 def test_no_finished_call_is_repeated_after_kill_9(tmp_path: Path) -> None:
-    with FakeEndpoint(latency=lambda index: 0.01) as endpoint:
+    with FakeEndpoint(latency=constant(0.01)) as endpoint:
         cache = tmp_path / "cache"
         for finished in (30, 170):
             with run(endpoint, cache) as process:

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.fake_endpoint import FakeEndpoint
 from transforms.errors import EndpointError
 from transforms.llm import preflight
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.settings import EngineSettings
 

@@ -15,8 +15,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
-from tests.fake_endpoint import FakeEndpoint, Reply
 from transforms.llm.calls import Caller
+from transforms.llm.fake_endpoint.latency import uniform
+from transforms.llm.fake_endpoint.replies import Reply
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions
@@ -55,7 +57,7 @@ def feed(function: CallPartitions[Any, Any, Any], number: int, text: str) -> lis
 def test_a_pipeline_gives_out_every_partition(prompt: Prompt, settings: Make) -> None:
     partitions = [(number, " ".join(f"w{number}x{n}" for n in range(4))) for number in range(10)]
     expected = [word for _, text in partitions for word in text.split()]
-    with FakeEndpoint(latency=lambda index: 0.01 * (index % 5)) as endpoint:
+    with FakeEndpoint(latency=uniform(0.0, 0.04)) as endpoint:
         given = settings(endpoint.base_url)
         pipeline = beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([]))
         outputs = (
@@ -77,7 +79,18 @@ def test_a_pipeline_gives_out_every_partition(prompt: Prompt, settings: Make) ->
         if metric.key.metric.namespace == "remint"
     }
     assert counters["calls_sent"] == counters["class_ok"] == counters["keys_done"] == 40
-    assert counters["tokens_completion"] == 800
+    assert counters["tokens_prompt"] == endpoint.prompt_tokens
+    assert counters["tokens_completion"] == endpoint.completion_tokens
+    latencies = {
+        metric.key.metric.name: metric.committed
+        for metric in result.metrics().query()["distributions"]
+        if metric.key.metric.namespace == "remint"
+    }
+    assert set(latencies) == {"latency_milliseconds", "utterance.v1 fake/latency_milliseconds"}
+    for latency in latencies.values():
+        assert latency.count == 40
+        assert 0 < latency.min <= latency.max < 60_000
+    assert not [name for name in counters if "latency" in name]
 
 
 def test_a_slow_partition_is_overtaken_and_the_bound_holds(prompt: Prompt, settings: Make) -> None:

@@ -1,7 +1,7 @@
-"""A judge for ``FakeEndpoint``: analyses whose locations are words of the output in the prompt.
+"""Error analyses whose locations are words of the output that the question shows.
 
-What it answers depends on the texts in the question alone, not on a prompt's wording. A part of its
-analyses is faulty in the ways that real ones are (a location that is not in the output, an
+What is answered depends on the texts in the question alone, not on a prompt's wording. A part of
+the analyses is faulty in the ways that real ones are (a location that is not in the output, an
 explanation that mentions the reference, a reduction that does not fit the severity), so that
 filters have something to find.
 """
@@ -15,9 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fake_endpoint import Reply, completion
-
-_TAGGED = r"^<{tag}>\n(.*?)\n</{tag}>$"
+_TAGGED = re.compile(r"^<(input|output|reference)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"\S+")
 _REASONS = (
     "The source says something else at this place, so the meaning changes.",
@@ -27,39 +25,34 @@ _REASONS = (
 )
 
 
-def judge(index: int, body: Mapping[str, Any]) -> Reply | None:
-    """Return the answer to any prompt of MetricInstruct, drawn from the texts it shows."""
-    del index
-    schema = body["response_format"]["json_schema"]["schema"]
-    asked = schema["required"]
-    question = body["messages"][-1]["content"]
-    texts = [
-        asked,
-        *re.findall(_TAGGED.format(tag="(?:input|output|reference)"), question, re.S | re.M),
-    ]
-    source = random.Random(hashlib.sha256(json.dumps(texts).encode()).digest())
-    if "labelled" in asked:
-        output, errors = _damaged(_tagged(question, "reference"), _asked(question), source)
-        answer: dict[str, Any] = {"labelled": _labelled(output, errors)}
-    elif "errors" in asked and "output" in asked:
-        output, errors = _damaged(_tagged(question, "reference"), _asked(question), source)
-        answer = {"output": output, "errors": errors}
-    elif "errors" in asked:
-        aspects = schema["properties"]["errors"]["items"]["properties"]["aspect"]["enum"]
-        answer = {"errors": _errors(_tagged(question, "output"), aspects, source)}
-    elif "output" in asked:
-        answer = {"output": "In other words, " + _tagged(question, "reference")}
-    elif "analysis" in asked:
-        answer = {"analysis": "I read the output twice and noted what is wrong with it."}
-    else:
+def analysis(schema: Mapping[str, Any], question: str) -> dict[str, Any] | None:
+    """Return an answer about the texts that ``question`` shows, or None where none are asked about.
+
+    Args:
+        schema: of the answer; by its properties the kind of answer is known.
+        question: the last message, with texts between tags (``<output>``) on lines of their own.
+    """
+    asked = schema.get("required", [])
+    if not {"labelled", "errors", "output", "analysis"}.intersection(asked):
         return None
-    return Reply(body=completion(json.dumps(answer)))
-
-
-def _tagged(question: str, tag: str) -> str:
-    found = re.search(_TAGGED.format(tag=tag), question, re.S | re.M)
-    assert found is not None, f"no <{tag}> in the question"
-    return found[1]
+    found = _TAGGED.findall(question)
+    shown = dict(found)
+    texts = [asked, *(text for _, text in found)]
+    source = random.Random(hashlib.sha256(json.dumps(texts).encode()).digest())
+    if "labelled" in asked and "reference" in shown:
+        output, errors = _damaged(shown["reference"], _asked(question), source)
+        return {"labelled": _labelled(output, errors)}
+    if "errors" in asked and "output" in asked and "reference" in shown:
+        output, errors = _damaged(shown["reference"], _asked(question), source)
+        return {"output": output, "errors": errors}
+    if "errors" in asked and "output" in shown:
+        aspects = schema["properties"]["errors"]["items"]["properties"]["aspect"]["enum"]
+        return {"errors": _errors(shown["output"], aspects, source)}
+    if "output" in asked and "reference" in shown:
+        return {"output": "In other words, " + shown["reference"]}
+    if "analysis" in asked:
+        return {"analysis": "I read the output twice and noted what is wrong with it."}
+    return None
 
 
 def _asked(question: str) -> list[str]:

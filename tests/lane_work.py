@@ -1,0 +1,69 @@
+"""Work for lanes that any process can import, and a process that does it on its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from transforms.llm.calls import Caller
+from transforms.llm.engine import engine
+from transforms.llm.prompts import Prompt, Sampling
+from transforms.llm.settings import EngineSettings
+from transforms.partitions import Frames
+
+PROMPT = Prompt(
+    id="u.v1",
+    hash="",
+    sampling=Sampling(max_tokens=50),
+    user="{{ situation }}",
+    schema={"type": "object", "properties": {"u": {"type": "string"}}},
+    prefix=({"role": "system", "content": "x"},),
+)
+
+
+class AskOfAll:
+    """Asks once of each text in the frame ``texts``; yields the answers' classes, and by whom."""
+
+    def items(self, partition: tuple[int, Frames]) -> Sequence[str]:
+        """Return the partition's texts."""
+        return partition[1]["texts"]["text"].to_list()
+
+    async def work(self, item: str, caller: Caller) -> str:
+        """Ask once."""
+        return (await caller(PROMPT, {"situation": item})).call_class.value
+
+    def finish(
+        self, partition: tuple[int, Frames], results: list[str]
+    ) -> Iterator[tuple[int, Frames]]:
+        """Yield the partition with its classes and this process."""
+        number, frames = partition
+        classes = pl.DataFrame({"class": results, "process": [os.getpid() for _ in results]})
+        yield number, {**frames, "classes": classes}
+
+
+def texts(partition: int, number: int) -> list[str]:
+    """Return so many texts of a partition."""
+    return [f"text {n} of {partition}" for n in range(number)]
+
+
+def lane_settings(base_url: str, cache: str, rpm: float, lanes: int | None) -> EngineSettings:
+    """Return settings with a minute of two seconds."""
+    return EngineSettings(
+        base_url, "fake", cache, rpm=rpm, lanes=lanes, rate_window=2.0, rate_margin=0.5
+    )
+
+
+def main() -> None:
+    """Work on the partitions named: BASE_URL CACHE RPM LANES TEXTS PARTITION..."""
+    base_url, cache, rpm, lanes, number, *partitions = sys.argv[1:]
+    calls = engine(lane_settings(base_url, cache, float(rpm), int(lanes)))
+    work = AskOfAll()
+    futures = [calls.submit(int(p), texts(int(p), int(number)), work.work) for p in partitions]
+    sys.stdout.write("".join(f"{result}\n" for future in futures for result in future.result()))
+
+
+if __name__ == "__main__":
+    main()

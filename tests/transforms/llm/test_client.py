@@ -1,0 +1,93 @@
+"""The client's bounds on time: for the connection, the first byte, and the whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from transforms.llm.calls import CallClass
+from transforms.llm.client import Client
+from transforms.llm.client import Reply as ClientReply
+from transforms.llm.fake_endpoint.replies import Reply
+from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.settings import EngineSettings
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+
+
+def sent(base_url: str, **bounds: float) -> ClientReply:
+    async def main() -> ClientReply:
+        client = Client(EngineSettings(base_url, "fake", "cache", **bounds), "none")  # type: ignore[arg-type]
+        client.open()
+        try:
+            return await client.send(b'{"model":"fake","messages":[]}')
+        finally:
+            await client.close()
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_no_first_byte_in_time() -> None:
+    with FakeEndpoint(lambda index, body: Reply(hang=True)) as endpoint:
+        reply = sent(endpoint.base_url, timeout=30, first_byte_timeout=0.2)
+    assert (reply.fault, reply.detail) == (CallClass.TIMEOUT, "no byte of a reply in time")
+
+
+def test_no_whole_answer_in_time() -> None:
+    with FakeEndpoint(lambda index, body: Reply(hang=True)) as endpoint:
+        reply = sent(endpoint.base_url, timeout=0.2, first_byte_timeout=30)
+    assert (reply.fault, reply.detail) == (CallClass.TIMEOUT, "no whole reply in time")
+
+
+def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole() -> None:
+    async def main() -> ClientReply:
+        async def dribble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(HEAD)
+            try:
+                while True:
+                    writer.write(b" ")
+                    await writer.drain()
+                    await asyncio.sleep(0.05)
+            except OSError:
+                pass
+
+        server = await asyncio.start_server(dribble, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        settings = EngineSettings(
+            f"http://127.0.0.1:{port}/v1", "fake", "cache", timeout=0.6, first_byte_timeout=0.5
+        )
+        client = Client(settings, "none")
+        client.open()
+        reply = await client.send(b"{}")
+        await client.close()
+        server.close()
+        return reply
+
+    reply = asyncio.run(asyncio.wait_for(main(), 60))
+    assert (reply.fault, reply.detail) == (CallClass.TIMEOUT, "no whole reply in time")
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """Give the port of a socket whose queue of connections is full: the next one has to wait."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            one = socket.socket()
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+            waiting.append(one)
+        yield port
+        for one in waiting:
+            one.close()
+
+
+def test_no_connection_in_time() -> None:
+    with full_listener() as port:
+        reply = sent(f"http://127.0.0.1:{port}/v1", timeout=30, connect_timeout=0.2)
+    assert (reply.fault, reply.detail) == (CallClass.TIMEOUT, "no connection in time")

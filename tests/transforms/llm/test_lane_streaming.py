@@ -1,0 +1,151 @@
+"""Lanes over processes: partitions travel whole, and together no process exceeds the limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import polars as pl
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from tests.arrivals import Arrivals
+from tests.lane_work import AskOfAll, lane_settings, texts
+from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.lane_streaming import MakeCalls, frames_of, partitions_of, to_lane
+from transforms.partitions import register_frame_coder
+
+ROOT = Path(__file__).resolve().parents[3]
+#: A "minute" of two seconds, which holds so many requests.
+WINDOW, RPM = 2.0, 24
+
+
+def all_ok_by_two_processes(rows: list[tuple[str, int]]) -> None:
+    assert [call_class for call_class, _ in rows] == ["ok"] * 72
+    assert len({process for _, process in rows}) == 2
+
+
+def worker(
+    endpoint: FakeEndpoint, cache: Path, partitions: list[int], number: int
+) -> subprocess.Popen[str]:
+    given = [endpoint.base_url, str(cache), str(RPM), "4", str(number), *map(str, partitions)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.lane_work", *given],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(st.integers(0, 99), max_size=20), max_size=6), st.integers(1, 4))
+def test_partitions_come_out_of_their_lane_as_they_went_in(
+    columns: list[list[int]], lanes: int
+) -> None:
+    partitions = {
+        number: {"a": pl.DataFrame({"x": column}, {"x": pl.Int64}), "b": pl.DataFrame({"y": [1]})}
+        for number, column in enumerate(columns)
+    }
+    by_lane: dict[int, list[tuple[int, str, int, bytes]]] = {}
+    for element in partitions.items():
+        for lane, piece in to_lane(element, lanes):
+            by_lane.setdefault(lane, []).insert(0, piece)
+    found = {
+        number: frames_of(pieces)
+        for lane in by_lane.values()
+        for number, pieces in partitions_of(lane)
+    }
+    assert sorted(found) == sorted(partitions)
+    for number, frames in partitions.items():
+        assert sorted(found[number]) == ["a", "b"]
+        for name, frame in frames.items():
+            assert_frame_equal(found[number][name], frame)
+
+
+def test_a_frame_of_several_pieces_keeps_its_rows_in_order() -> None:
+    frame = pl.DataFrame({"x": range(1_500_000)})
+    pieces = [piece for _, piece in to_lane((3, {"a": frame}), 2)]
+    assert len(pieces) > 1
+    ((number, sorted_pieces),) = partitions_of(reversed(pieces))
+    assert number == 3
+    assert_frame_equal(frames_of(sorted_pieces)["a"], frame)
+
+
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_a_pipeline_gives_out_every_partition(lanes: int | None, tmp_path: Path) -> None:
+    register_frame_coder()
+    partitions = [(p, {"texts": pl.DataFrame({"text": texts(p, p)})}) for p in range(1, 9)]
+    with FakeEndpoint() as endpoint:
+        calls = lane_settings(endpoint.base_url, str(tmp_path), 6000, lanes)
+        with beam.Pipeline(runner="FnApiRunner", options=PipelineOptions([])) as pipeline:
+            classes = (
+                pipeline
+                | beam.Create(partitions)
+                | "Ask" >> MakeCalls(calls, AskOfAll())
+                | beam.MapTuple(lambda number, frames: (number, frames["classes"].height))
+            )
+            assert_that(classes, equal_to([(p, p) for p in range(1, 9)]))
+        assert endpoint.requests == 36
+
+
+def test_two_worker_processes_of_beam_keep_one_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    register_frame_coder()
+    partitions = [(p, {"texts": pl.DataFrame({"text": texts(p, 9)})}) for p in range(8)]
+    arrivals = Arrivals()
+    options = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    with FakeEndpoint(arrivals) as endpoint:
+        calls = lane_settings(endpoint.base_url, str(tmp_path), RPM, 4)
+        with beam.Pipeline(runner="FnApiRunner", options=PipelineOptions(options)) as pipeline:
+            classes = (
+                pipeline
+                | beam.Create(partitions)
+                | "Ask" >> MakeCalls(calls, AskOfAll())
+                | beam.FlatMapTuple(lambda number, frames: frames["classes"].rows())
+            )
+            assert_that(classes, all_ok_by_two_processes)
+        assert endpoint.requests == 72
+    assert arrivals.most_within(WINDOW) <= RPM
+
+
+def test_two_processes_with_half_of_the_lanes_each_keep_one_limit(tmp_path: Path) -> None:
+    arrivals = Arrivals()
+    with (
+        FakeEndpoint(arrivals) as endpoint,
+        worker(endpoint, tmp_path, [0, 1], 18) as first,
+        worker(endpoint, tmp_path, [2, 3], 18) as second,
+    ):
+        outputs = [process.communicate(timeout=120)[0] for process in (first, second)]
+        assert endpoint.requests == 72
+    assert [output.split() for output in outputs] == [["ok"] * 36] * 2
+    assert arrivals.most_within(WINDOW) <= RPM
+
+
+def test_a_lane_that_is_taken_over_from_a_dead_worker_keeps_the_limit(tmp_path: Path) -> None:
+    arrivals = Arrivals()
+    with FakeEndpoint(arrivals) as endpoint:
+        with worker(endpoint, tmp_path, [0, 1, 2, 3], 12) as dying:
+            while endpoint.answered < 20:
+                time.sleep(0.001)
+            dying.send_signal(signal.SIGKILL)
+            dying.wait(60)
+        before = endpoint.requests
+        kept = sum(path.read_bytes().count(b"\n") for path in tmp_path.rglob("*.jsonl"))
+        with worker(endpoint, tmp_path, [0, 1, 2, 3], 12) as heir:
+            assert heir.communicate(timeout=120)[0].split() == ["ok"] * 48
+        # The heir has made what the dead one had not finished, and nothing twice.
+        assert kept > 0
+        assert endpoint.requests == before + 48 - kept
+    assert arrivals.most_within(WINDOW) <= RPM

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible endpoint on loopback that counts, waits, limits and fails as it is told."""
