@@ -17,6 +17,7 @@ from pipelines.options import RunOptions, beam_arguments, several_processes
 from transforms import errors
 from transforms.errors import OptionError
 from transforms.ledger import render_funnel
+from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
@@ -50,6 +51,7 @@ _NOT_RECORDED = {
     "first_byte_timeout",
     "retries",
     "shared_cache",
+    "batch",
     "dry_run",
     "max_calls",
     "max_cost",
@@ -81,8 +83,13 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
-    yield settings
+    api_key = os.environ.get("OPENAI_API_KEY") or "none"
+    check_endpoint(settings, api_key)
+    if not options.batch:
+        yield settings
+        return
+    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+        yield by_batch
 
 
 def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:

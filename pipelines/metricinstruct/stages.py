@@ -42,6 +42,8 @@ from transforms.llm.calls import CallClass, Caller
 from transforms.llm.spending import calls_frame
 from transforms.partitions import Frames
 
+_AWAITED = [each.value for each in CallClass if each.awaited]
+
 #: The errors that were taken from an analysis because it was too long.
 REMOVED: Schema = {"id": pl.String, "number": pl.Int64}
 
@@ -181,8 +183,8 @@ def _columns_beside(known: Schema) -> list[str]:
 
 
 def _ended(name: str, unfinished: pl.DataFrame) -> pl.DataFrame:
-    spent = pl.col("error_class") == CallClass.BUDGET.value
-    awaited = pl.when(spent).then(pl.lit("budget")).otherwise(pl.lit("call"))
+    error = pl.col("error_class")
+    awaited = pl.when(error.is_in(_AWAITED)).then(error).otherwise(pl.lit("call"))
     named_otherwise = {"request_hash": pl.col("request"), "waits_for": awaited}
     return unfinished.select(
         named_otherwise.get(column, pl.col(column)).cast(kind).alias(column)
