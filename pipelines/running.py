@@ -153,7 +153,7 @@ def for_partitions(
     """
     lanes = None
     if several_processes(options.beam):
-        lanes = lanes_for(options.lanes, partitions, settings.concurrency, settings.rpm)
+        lanes = lanes_for(options.lanes, partitions, settings)
     return replace(settings, partitions=partitions, lanes=lanes)
 
 

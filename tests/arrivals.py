@@ -1,4 +1,4 @@
-"""When requests arrive at a fake endpoint, and how many in any window of time."""
+"""When requests arrive at a fake endpoint, and what they ask."""
 
 from __future__ import annotations
 
@@ -21,13 +21,3 @@ class Arrivals:
         self.times.append(time.monotonic())
         self.questions.append(body["messages"][-1]["content"])
         return None
-
-    def most_within(self, window: float) -> int:
-        """Return the greatest number of requests in any ``window`` seconds."""
-        return max(
-            (
-                sum(1 for time in self.times if start <= time <= start + window)
-                for start in self.times
-            ),
-            default=0,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -36,7 +36,7 @@ class AskOfAll:
         return (await caller(PROMPT, {"situation": item})).call_class.value
 
     def finish(
-        self, partition: tuple[int, Frames], results: list[str]
+        self, partition: tuple[int, Frames], results: list[str], counts: Mapping[str, int]
     ) -> Iterator[tuple[int, Frames]]:
         """Yield the partition with its classes and this process."""
         number, frames = partition

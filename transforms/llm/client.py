@@ -27,7 +27,8 @@ class Reply(NamedTuple):
 class Client:
     """Sends request bodies; used on one event loop, never pickled.
 
-    The package is imported when it is opened, for the first call: a run whose answers are all cached does without.
+    The package is imported when it is opened, for the first call: a run whose answers are all
+    cached does without.
     """
 
     def __init__(self, settings: EngineSettings, api_key: str) -> None:

@@ -14,6 +14,8 @@ from transforms.llm.settings import EngineSettings
 
 #: Where several processes make calls; so many of them can do so at a time.
 DEFAULT_LANES = 8
+#: Tokens a minute of a lane: a call that needs more than its lane has can't be made.
+_LEAST_TOKENS = 10_000
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,19 @@ def lane_of(partition: int, lanes: int) -> int:
     return partition % lanes
 
 
-def lanes_for(wanted: int, partitions: int, concurrency: int, requests: float | None = None) -> int:
-    """Return how many lanes there can be, each with a partition, a place and a call a minute.
+def lanes_for(wanted: int, partitions: int, settings: EngineSettings) -> int:
+    """Return how many lanes there can be: each has a partition, and enough of every limit.
 
     Args:
         wanted: the lanes that were asked for.
         partitions: the dataset's.
-        concurrency: calls in flight of the whole job.
-        requests: calls a minute of the whole job.
+        settings: with the limits of the whole job.
     """
-    bounds = [wanted, partitions, concurrency]
-    if requests is not None:
-        bounds.append(int(requests))
+    bounds = [wanted, partitions, settings.concurrency]
+    if settings.rpm is not None:
+        bounds.append(int(settings.rpm))
+    if settings.tpm is not None:
+        bounds.append(int(settings.tpm / _LEAST_TOKENS))
     return max(1, min(bounds))
 
 

@@ -24,8 +24,8 @@ from transforms.llm.congestion import Congestion
 from transforms.llm.lanes import LaneLimits, lane_of, share
 from transforms.llm.rate_headers import Window, rate_report
 from transforms.llm.rates import Taken, WindowRate
+from transforms.llm.reservation import Reservation
 from transforms.llm.settings import EngineSettings
-from transforms.llm.tokens import Calibration
 
 Clock = Callable[[], float]
 
@@ -93,7 +93,7 @@ class LaneAdmission:
         self._congestion = Congestion(limits.concurrency)
         self._requests = _Rate(limits.requests, settings, now)
         self._tokens = _Rate(limits.tokens, settings, now)
-        self._calibration = Calibration()
+        self._reservation = Reservation()
         self._longest_pause = settings.retry_seconds
         self._longest_reset = settings.rate_window
         self._refusing: tuple[CallClass, float] | None = None
@@ -140,7 +140,7 @@ class LaneAdmission:
         if reply is not None and verdict is not None:
             self._learn(sent, reply, verdict, now)
             if verdict.prompt_tokens or verdict.completion_tokens:
-                self._calibration.observe(call.prompt_tokens, verdict.prompt_tokens)
+                self._reservation.observe(call, verdict)
                 used = verdict.prompt_tokens, verdict.completion_tokens
                 self._tokens.settle(sent.tokens, *used, now)
             elif reply.fault is None and verdict.call_class not in PAID:
@@ -223,11 +223,8 @@ class LaneAdmission:
             turn.set_result(refused)
 
     def _amount(self, call: PendingCall) -> int:
-        """Return the most tokens that ``call`` may come to, as far as is known."""
-        if self._tokens.rate is None:
-            return 0
-        prompt = max(call.prompt_tokens, math.ceil(self._calibration.total(1, call.prompt_tokens)))
-        return prompt + call.completion_tokens
+        """Return the tokens that ``call`` is counted with; nothing counts them without a limit."""
+        return 0 if self._tokens.rate is None else self._reservation.tokens(call)
 
 
 class Limits:

@@ -118,10 +118,8 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         yield from self._done(leave=0)
 
     def teardown(self) -> None:
-        """Break off what a failed bundle left behind."""
-        for held in self._held:
-            held.results.cancel()
-        self._held = []
+        """End the threads."""
+        self._break_off()
         if self._finishing is not None:
             self._finishing.shutdown()
             self._finishing = None
@@ -137,17 +135,28 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
 
     def _done(self, leave: int) -> Iterator[Any]:
         """Yield the outputs of what is done, waiting until at most ``leave`` are not."""
-        while True:
-            for held in [held for held in self._held if held.outputs.done()]:
-                self._held.remove(held)
-                self._follow(held)
-                yield from self._outputs(held)
-            if len(self._held) <= leave:
-                return
-            concurrent.futures.wait(
-                [held.outputs for held in self._held],
-                return_when=concurrent.futures.FIRST_COMPLETED,
-            )
+        done = False
+        try:
+            while not done:
+                for held in [held for held in self._held if held.outputs.done()]:
+                    self._held.remove(held)
+                    self._follow(held)
+                    yield from self._outputs(held)
+                done = len(self._held) <= leave
+                if not done:
+                    concurrent.futures.wait(
+                        [held.outputs for held in self._held],
+                        return_when=concurrent.futures.FIRST_COMPLETED,
+                    )
+        finally:
+            if not done:
+                self._break_off()
+
+    def _break_off(self) -> None:
+        """End what a failed bundle has in work: another worker may begin with it any time."""
+        for held in self._held:
+            held.results.cancel()
+        self._held = []
 
     def _follow(self, held: _Held) -> None:
         """Start with what had to wait until ``held`` was done."""

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.arrivals import Arrivals
 from tests.lane_work import AskOfAll, lane_settings, texts
 from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.fake_endpoint.windows import RateLimits
 from transforms.llm.lane_streaming import MakeCalls, frames_of, partitions_of, to_lane
 from transforms.partitions import register_frame_coder
 
@@ -104,9 +104,8 @@ def test_two_worker_processes_of_beam_keep_one_limit(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     register_frame_coder()
     partitions = [(p, {"texts": pl.DataFrame({"text": texts(p, 9)})}) for p in range(8)]
-    arrivals = Arrivals()
     options = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    with FakeEndpoint(arrivals) as endpoint:
+    with FakeEndpoint(limits=RateLimits(requests=RPM, seconds=WINDOW)) as endpoint:
         calls = lane_settings(endpoint.base_url, str(tmp_path), RPM, 4)
         with beam.Pipeline(runner="FnApiRunner", options=PipelineOptions(options)) as pipeline:
             classes = (
@@ -117,25 +116,23 @@ def test_two_worker_processes_of_beam_keep_one_limit(
             )
             assert_that(classes, all_ok_by_two_processes)
         assert endpoint.requests == 72
-    assert arrivals.most_within(WINDOW) <= RPM
+    assert 0 < endpoint.windows.seen[0].greatest <= RPM
 
 
 def test_two_processes_with_half_of_the_lanes_each_keep_one_limit(tmp_path: Path) -> None:
-    arrivals = Arrivals()
     with (
-        FakeEndpoint(arrivals) as endpoint,
+        FakeEndpoint(limits=RateLimits(requests=RPM, seconds=WINDOW)) as endpoint,
         worker(endpoint, tmp_path, [0, 1], 18) as first,
         worker(endpoint, tmp_path, [2, 3], 18) as second,
     ):
         outputs = [process.communicate(timeout=120)[0] for process in (first, second)]
         assert endpoint.requests == 72
     assert [output.split() for output in outputs] == [["ok"] * 36] * 2
-    assert arrivals.most_within(WINDOW) <= RPM
+    assert 0 < endpoint.windows.seen[0].greatest <= RPM
 
 
 def test_a_lane_that_is_taken_over_from_a_dead_worker_keeps_the_limit(tmp_path: Path) -> None:
-    arrivals = Arrivals()
-    with FakeEndpoint(arrivals) as endpoint:
+    with FakeEndpoint(limits=RateLimits(requests=RPM, seconds=WINDOW)) as endpoint:
         with worker(endpoint, tmp_path, [0, 1, 2, 3], 12) as dying:
             while endpoint.answered < 20:
                 time.sleep(0.001)
@@ -148,4 +145,4 @@ def test_a_lane_that_is_taken_over_from_a_dead_worker_keeps_the_limit(tmp_path: 
         # The heir has made what the dead one had not finished, and nothing twice.
         assert kept > 0
         assert endpoint.requests == before + 48 - kept
-    assert arrivals.most_within(WINDOW) <= RPM
+    assert 0 < endpoint.windows.seen[0].greatest <= RPM

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,12 +43,25 @@ def test_partitions_are_spread_evenly(partitions: int, lanes: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_no_lane_is_without_partition_place_or_request() -> None:
-    assert lanes_for(8, partitions=16, concurrency=64) == 8
-    assert lanes_for(8, partitions=3, concurrency=64) == 3
-    assert lanes_for(8, partitions=16, concurrency=2) == 2
-    assert lanes_for(8, partitions=16, concurrency=64, requests=5.5) == 5
-    assert lanes_for(8, partitions=16, concurrency=64, requests=0.5) == 1
+@pytest.mark.parametrize(
+    ("partitions", "given", "lanes"),
+    [
+        (16, {}, 8),
+        (3, {}, 3),
+        (16, {"concurrency": 2}, 2),
+        (16, {"rpm": 5.5}, 5),
+        (16, {"rpm": 0.5}, 1),
+        (16, {"tpm": 30_000}, 3),
+        (16, {"tpm": 2_000}, 1),
+        (16, {"tpm": 2_000_000, "rpm": 500}, 8),
+    ],
+)
+def test_no_lane_is_without_partition_place_request_or_tokens(
+    partitions: int, given: dict[str, Any], lanes: int
+) -> None:
+    assert (
+        lanes_for(8, partitions, EngineSettings("http://localhost/v1", "m", "c", **given)) == lanes
+    )
 
 
 def test_settings_refuse_lanes_without_a_place() -> None:

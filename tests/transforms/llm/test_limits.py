@@ -16,8 +16,10 @@ from transforms.llm.answers import Verdict
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.client import Reply as ClientReply
 from transforms.llm.engine import engine
+from transforms.llm.fake_endpoint.latency import uniform
 from transforms.llm.fake_endpoint.replies import Reply, failure
 from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.fake_endpoint.windows import RateLimits
 from transforms.llm.limits import Limits
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import gather
@@ -255,21 +257,21 @@ def single(prompt: Prompt) -> Callable[[str, Caller], Any]:
 
 
 def test_no_window_at_the_endpoint_holds_more_requests(prompt: Prompt, settings: Make) -> None:
-    arrivals = Arrivals()
-    with FakeEndpoint(arrivals, latency=lambda index: 0.02 * (index % 9)) as endpoint:
+    limits = RateLimits(requests=30, seconds=2.0)
+    with FakeEndpoint(limits=limits, latency=uniform(0.0, 0.16)) as endpoint:
         given = settings(endpoint.base_url, rpm=30, rate_window=2.0, rate_margin=0.5)
         answers = engine(given).submit(0, [str(n) for n in range(75)], single(prompt)).result(WAIT)
         assert all(answer.ok for answer in answers)
-    assert arrivals.most_within(2.0) <= 30
+    assert 0 < endpoint.windows.seen[0].greatest <= 30
 
 
 def test_no_window_at_the_endpoint_holds_more_tokens(prompt: Prompt, settings: Make) -> None:
-    arrivals = Arrivals()  # of 120 tokens each
-    with FakeEndpoint(arrivals, latency=lambda index: 0.02 * (index % 9)) as endpoint:
+    limits = RateLimits(tokens=3000, seconds=2.0)
+    with FakeEndpoint(limits=limits, latency=uniform(0.0, 0.16)) as endpoint:
         given = settings(endpoint.base_url, tpm=3000, rate_window=2.0, rate_margin=0.5)
         answers = engine(given).submit(0, [str(n) for n in range(60)], single(prompt)).result(WAIT)
         assert all(answer.ok for answer in answers)
-    assert arrivals.most_within(2.0) * 120 <= 3000
+    assert 0 < endpoint.windows.seen[1].greatest <= 3000
 
 
 def test_a_limit_nobody_told_is_found_and_every_call_answered(

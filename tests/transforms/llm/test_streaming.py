@@ -128,6 +128,30 @@ def test_a_fault_of_the_program_stops_the_run(prompt: Prompt, settings: Make) ->
         function.teardown()
 
 
+def test_a_bundle_that_fails_elsewhere_breaks_off_its_calls(prompt: Prompt, settings: Make) -> None:
+    gate = threading.Event()
+
+    def script(index: int, body: Any) -> Reply | None:
+        if index == 0:
+            gate.wait(10)
+        return Reply(delay=60.0) if body["messages"][-1]["content"].endswith("slow") else None
+
+    with FakeEndpoint(script) as endpoint:
+        function = CallPartitions(settings(endpoint.base_url, concurrency=1), Lengths(prompt))
+        function.start_bundle()
+        assert feed(function, 0, "a") + feed(function, 1, "slow b c") == []
+        outputs = function.finish_bundle()
+        gate.set()
+        next(outputs)
+        outputs.close()  # what comes after this step has failed
+        # The slow call's place is free, and what came after it in its partition is not begun.
+        function.start_bundle()
+        last = feed(function, 2, "d") + list(function.finish_bundle())
+        assert "d" in [getattr(output, "value", None) for output in last]
+        assert endpoint.requests <= 3
+        function.teardown()
+
+
 def test_a_partition_without_items_is_given_out_too(prompt: Prompt, settings: Make) -> None:
     with FakeEndpoint() as endpoint:
         function = CallPartitions(settings(endpoint.base_url), Lengths(prompt))
