@@ -26,7 +26,7 @@ def estimate_calls(
         RemintError: what a step raised.
     """
     counts = run_and_count(rehearse, flags)
-    return estimate(counts, prices_of(engine), Pace(engine.concurrency))
+    return estimate(counts, prices_of(engine), Pace(engine.concurrency, engine.rpm, engine.tpm))
 
 
 def render(found: Estimate, options: RunOptions) -> str:
