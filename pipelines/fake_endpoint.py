@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pipelines.options import OptionParser
 from pipelines.stopping import SIGNALS
 from transforms.errors import OptionError
+from transforms.llm.fake_endpoint.batches import Fate
 from transforms.llm.fake_endpoint.faults import FAULTS, FaultPlan, parse_shares
 from transforms.llm.fake_endpoint.latency import FORMS, latency
 from transforms.llm.fake_endpoint.server import FakeEndpoint
@@ -30,6 +31,9 @@ def run(arguments: Sequence[str]) -> int:
         key=options.key,
         seed=options.seed,
     )
+    endpoint.batches.seconds = options.batch_seconds
+    if options.batch_share < 1:
+        endpoint.batches.fate = lambda number: Fate("expired", options.batch_share)
     asyncio.run(_serve(endpoint, options.port))
     return 0
 
@@ -89,6 +93,20 @@ def _parser() -> OptionParser:
     add("--window", type=_number(0.001), default=60.0, metavar="SECONDS", help="default 60")
     add("--retry-after", type=seconds, default=1.0, metavar="SECONDS", help="of 429s, default 1")
     add("--slow", type=seconds, default=5.0, metavar="SECONDS", help="of slow answers, default 5")
+    add(
+        "--batch-seconds",
+        type=seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="an offline batch is in progress, default 0",
+    )
+    add(
+        "--batch-share",
+        type=_number(0, 1),
+        default=1.0,
+        metavar="SHARE",
+        help="of a batch's requests that are answered before it expires; default all",
+    )
     add("--model", action="append", default=[], metavar="NAME", help="listed; default fake")
     add("--key", help="API key it wants; default none")
     add("--seed", type=int, default=0, help="of faults and latencies, default 0")

@@ -65,6 +65,7 @@ class RunOptions(BaseModel):
     embedded_model: str = DEFAULT_EMBEDDED_MODEL
     embedded_weights: str | None = None
     shared_cache: tuple[str, ...] = ()
+    batch: bool = False
 
     dry_run: bool = False
     max_calls: int | None = Field(default=None, ge=0)
@@ -102,6 +103,8 @@ class RunOptions(BaseModel):
     def _check_endpoint(self) -> RunOptions:
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
+        if self.batch and not self.model:
+            raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("--base-url must begin with http:// or https://")
         if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
@@ -266,6 +269,12 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         action="extend",
         metavar="DIR",
         help="dataset whose cached replies are used, too; it is never written to",
+    )
+    model.add_argument(
+        "--batch",
+        action="store_true",
+        help="have the calls made by offline batches: a run submits what is missing and collects "
+        "what has come; run again to carry on",
     )
     budget = parser.add_argument_group("budget")
     budget.add_argument(

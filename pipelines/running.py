@@ -17,6 +17,7 @@ from pipelines.options import CALL_OPTIONS, RunOptions, beam_arguments, several_
 from transforms import errors
 from transforms.errors import OptionError
 from transforms.ledger import render_funnel
+from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
@@ -47,6 +48,7 @@ _NOT_RECORDED = {
     "beam",
     "annotator_salt",
     "shared_cache",
+    "batch",
     "dry_run",
     "prices",
     *CALL_OPTIONS,
@@ -77,8 +79,13 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    check_endpoint(settings, os.environ.get("OPENAI_API_KEY") or "none")
-    yield settings
+    api_key = os.environ.get("OPENAI_API_KEY") or "none"
+    check_endpoint(settings, api_key)
+    if not options.batch:
+        yield settings
+        return
+    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+        yield by_batch
 
 
 def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
@@ -131,17 +138,6 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
         max_cost=options.max_cost,
         price=price,
     )
-
-
-_NOT_RECORDED = {
-    "output",
-    "beam",
-    "annotator_salt",
-    "shared_cache",
-    "dry_run",
-    "prices",
-    *CALL_OPTIONS,
-}
 
 
 def for_partitions(

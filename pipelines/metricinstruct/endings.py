@@ -13,6 +13,8 @@ from transforms.frames import Schema
 from transforms.ledger import count_out
 from transforms.llm.calls import CallClass
 
+_AWAITED = [each.value for each in CallClass if each.awaited]
+
 
 def columns_beside(known: Schema) -> list[str]:
     """Return the columns of a chosen example that ``known`` lacks and that an end is told with."""
@@ -27,8 +29,8 @@ def ended(name: str, unfinished: pl.DataFrame) -> pl.DataFrame:
         name: of the frame.
         unfinished: schema ``UNFINISHED``, with the columns that ``columns_beside`` names.
     """
-    spent = pl.col("error_class") == CallClass.BUDGET.value
-    awaited = pl.when(spent).then(pl.lit("budget")).otherwise(pl.lit("call"))
+    error = pl.col("error_class")
+    awaited = pl.when(error.is_in(_AWAITED)).then(error).otherwise(pl.lit("call"))
     named_otherwise = {"request_hash": pl.col("request"), "waits_for": awaited}
     return unfinished.select(
         named_otherwise.get(column, pl.col(column)).cast(kind).alias(column)

@@ -247,7 +247,7 @@ WAITING = pa.schema(
     [
         pa.field("id", pa.string()),
         pa.field("key", pa.string()),
-        pa.field("waits_for", pa.string()),  # call | budget | limit
+        pa.field("waits_for", pa.string()),  # call | batch | budget | limit
         pa.field("channel", pa.string()),
         pa.field("task", pa.string()),
         pa.field("source", pa.string()),

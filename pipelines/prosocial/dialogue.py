@@ -14,7 +14,7 @@ utterance  row and field        author
 Votes come last, on the final text. An utterance the crowd edited is shown as edited to every later
 prompt; the draft stays beside it. How a dialogue ends that can't be finished:
 
-* A step the crowd has yet to do makes it *waiting*, and so does a spent budget.
+* A step the crowd has yet to do makes it *waiting*, and so does a call that a later run is to make.
 * A call without a usable answer makes it *dead*, with two exceptions in the released data's
   favour, which has dialogues of two rows: where only the third row is concerned and another run
   would get the same answer, the dialogue is cut to two rows and goes on. A failure that another
@@ -145,8 +145,8 @@ async def draft(
     except _CrowdAwaited as awaited:
         return drafting.waiting(awaited.turn, awaited.waits_for)
     except _CallFailed as failure:
-        if failure.answer.call_class is CallClass.BUDGET:
-            return drafting.waiting(failure.turn, "budget")
+        if failure.answer.call_class.awaited:
+            return drafting.waiting(failure.turn, failure.answer.call_class.value)
         return DialogueDraft([], [], [], _dead(seed.key, failure))
 
 

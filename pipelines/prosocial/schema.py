@@ -117,7 +117,8 @@ UNFINISHED: dict[str, pl.DataType | type[pl.DataType]] = {
     "turn": pl.Int32,
     "outcome": pl.String,  # waiting | dead
     "step": pl.String,  # the prompt id of the call that failed, or the crowd step awaited
-    "waits_for": pl.String,  # response | annotations | call | budget, null when dead
+    # batch | budget wait for calls that a later run is to make; null when dead
+    "waits_for": pl.String,  # response | annotations | call | batch | budget
     "error_class": pl.String,  # a CallClass value, null when waiting
     "detail": pl.String,
     "request": pl.String,
@@ -237,7 +238,8 @@ DEAD = pa.schema(
 WAITING = pa.schema(
     [
         pa.field("key", pa.string()),
-        pa.field("waits_for", pa.string()),  # response | annotations | call | budget | limit
+        # response | annotations | call | batch | budget | limit
+        pa.field("waits_for", pa.string()),
         pa.field("turn", pa.int32()),
         pa.field("have", pa.int32()),
         pa.field("need", pa.int32()),

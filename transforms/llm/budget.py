@@ -31,9 +31,9 @@ _WHOLE = 1_000_000_000_000
 class LaneBudget:
     """The budget of one lane; see ``transforms.llm.admission.Admission``.
 
-    What a call cost is what the endpoint says it used. An error reply costs nothing; a call that
-    was broken off, or whose reply does not say what it used, is charged with all that was reserved,
-    for the endpoint may have done its work.
+    What a call cost is what the endpoint says it used. An error reply costs nothing, nor does a
+    call that found no connection; one that was broken off, or whose reply does not say what it
+    used, is charged with all that was reserved, for the endpoint may have done its work.
 
     Args:
         max_calls: requests that may be sent, repeated ones among them; None is no bound.
@@ -112,8 +112,10 @@ class LaneBudget:
         return self._cost(call.size, call.completion_tokens, 0)
 
     def _used(self, most: int, reply: Reply | None, verdict: Verdict | None) -> int:
-        if reply is None or verdict is None or reply.fault is not None:
+        if reply is None or verdict is None:
             return most
+        if reply.fault is not None:
+            return most if reply.reached else 0
         if reply.status >= 400:
             return 0
         if not verdict.prompt_tokens:

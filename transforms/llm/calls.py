@@ -24,12 +24,18 @@ class CallClass(str, Enum):
     SERVER = "server"  # 5xx, cut connections, an answer without choices
     AUTH = "auth"
     BUDGET = "budget"
+    BATCH = "batch"  # not sent: it waits for a batch's answer
     REQUEST = "request"  # 4xx: the endpoint refuses this request (context too long, bad parameter)
 
     @property
     def transient(self) -> bool:
         """Whether the same call may do better on another run: the dialogue is not to be cut."""
         return self in _TRANSIENT
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the call was not made and is to be made by a later run: what needs it waits."""
+        return self in _AWAITED
 
 
 _TRANSIENT = frozenset(
@@ -39,8 +45,10 @@ _TRANSIENT = frozenset(
         CallClass.SERVER,
         CallClass.AUTH,
         CallClass.BUDGET,
+        CallClass.BATCH,
     }
 )
+_AWAITED = frozenset({CallClass.BUDGET, CallClass.BATCH})
 
 
 class Answer(NamedTuple):

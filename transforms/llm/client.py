@@ -15,13 +15,17 @@ from transforms.llm.settings import EngineSettings
 
 
 class Reply(NamedTuple):
-    """What came of one attempt: status, body and headers (whatever their case), or a fault."""
+    """What came of one attempt: status, body and headers (whatever their case), or a fault.
+
+    ``reached`` is False where there was no connection, so that nothing can have been worked on.
+    """
 
     status: int
     body: str
     headers: Mapping[str, str]
     fault: CallClass | None = None
     detail: str | None = None
+    reached: bool = True
 
 
 class Client:
@@ -51,6 +55,7 @@ class Client:
 
         self._openai = openai
         self._response = httpx2.Response
+        self._no_connection = (httpx2.ConnectError, httpx2.ConnectTimeout)
         settings = self._settings
         return openai.AsyncOpenAI(
             api_key=self._api_key,
@@ -76,14 +81,18 @@ class Client:
         except self._openai.APIStatusError as error:
             response = error.response
         except self._openai.APITimeoutError as error:
-            return Reply(0, "", {}, CallClass.TIMEOUT, str(error.__cause__))
+            return self._fault(CallClass.TIMEOUT, str(error.__cause__), error)
         except self._openai.APIConnectionError as error:
-            return Reply(0, "", {}, CallClass.SERVER, f"no connection: {error.__cause__}")
+            return self._fault(CallClass.SERVER, f"no connection: {error.__cause__}", error)
         return Reply(
             response.status_code,
             response.content.decode("utf-8", "surrogateescape"),
             response.headers,
         )
+
+    def _fault(self, fault: CallClass, detail: str, error: Exception) -> Reply:
+        reached = not isinstance(error.__cause__, self._no_connection)
+        return Reply(0, "", {}, fault, detail, reached)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -18,17 +18,18 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from transforms.llm.admission import Admission, AdmissionChain
+from transforms.llm.batch.missing import MissingCalls
 from transforms.llm.budget import Budgets
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
 from transforms.llm.job import Job, Work
 from transforms.llm.lanes import lane_of, share
+from transforms.llm.layers import layered_cache
 from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForms
 from transforms.llm.settings import EngineSettings
-from transforms.llm.shared_cache import layered_cache
 from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
 
 T = TypeVar("T")
@@ -92,12 +93,16 @@ class Engine:
             job.counts = counts
         try:
             job.cache.load()
-            missing = self._replay(job)
+            missing = self._replay(job) if self._settings.batch is None else self._take_down(job)
         except Exception as error:  # of whatever kind: it belongs to who waits for the future
             self._release(partition)
             job.future.set_exception(error)
             return job.future
-        statistics.add({**job.counts, KEYS_BEGUN: len(items), PARTITIONS_BEGUN: 1})
+        begun = {KEYS_BEGUN: len(items), PARTITIONS_BEGUN: 1}
+        if self._settings.batch is None:
+            statistics.add({**job.counts, **begun})
+        else:  # whose calls were counted one by one
+            statistics.add({KEYS: len(items), **begun})
         if missing:
             job.missing = len(missing)
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)
@@ -122,6 +127,18 @@ class Engine:
                 missing.append(index)
         job.counts[KEYS] += len(job.items) - len(missing)
         return missing
+
+    def _take_down(self, job: Job[Any, Any]) -> list[int]:
+        """Work through all items without a call, and write down which ones they miss."""
+        calls = MissingCalls()
+        for index in range(len(job.items)):
+            done, job.results[index] = replay(job.coroutine(index, calls, self._forms, job.counts))
+            if not done:
+                raise RuntimeError("an item waits for something else than its calls")
+        assert self._settings.batch is not None  # noqa: S101 - tells the type checker
+        calls.write(self._settings.batch.missing, job.partition)
+        job.counts[KEYS] += len(job.items)
+        return []
 
     def _enqueue(self, job: Job[Any, Any], missing: list[int]) -> None:
         def abandon(future: concurrent.futures.Future[Any]) -> None:
@@ -198,12 +215,7 @@ class Engine:
         with self._lock:
             cache, users = self._caches.get(partition, (None, 0))
             if cache is None:
-                cache = layered_cache(
-                    self._settings.cache,
-                    partition,
-                    self._settings.shared_caches,
-                    self._settings.partitions,
-                )
+                cache = layered_cache(self._settings, partition)
             self._caches[partition] = cache, users + 1
             return cache
 

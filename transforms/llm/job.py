@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import EndpointCalls, ItemCaller
+from transforms.llm.calling import Calls, ItemCaller
 from transforms.llm.calls import Caller
 from transforms.llm.request import RequestForms
 
@@ -41,7 +41,7 @@ class Job(Generic[T, R]):
     def coroutine(
         self,
         index: int,
-        calls: EndpointCalls | None,
+        calls: Calls | None,
         forms: RequestForms,
         counts: Counter[str],
     ) -> Coroutine[Any, Any, R]:

@@ -25,12 +25,13 @@ from transforms.llm.answers import Verdict
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import ItemCaller
 from transforms.llm.calls import CallClass
+from transforms.llm.layers import layered_cache
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.retrying import Outcome
 from transforms.llm.settings import EngineSettings
-from transforms.llm.shared_cache import SharedCache, layered_cache
+from transforms.llm.shared_cache import SharedCache
 from transforms.llm.statistics import of_prompt
 from transforms.llm.streaming import NAMESPACE, PartitionWork
 from transforms.llm.tokens import (
@@ -149,8 +150,7 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
             Exception: whatever the work raises.
         """
         assert self._tokens is not None, "setup comes first"  # noqa: S101
-        settings = self._settings
-        cache = layered_cache(settings.cache, number, settings.shared_caches, settings.partitions)
+        cache = layered_cache(self._settings, number)
         cache.load()
         counts: Counter[str] = Counter()
         calls = RehearsedCalls(self._tokens, self._answers, counts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -57,14 +57,28 @@ async def gather(*coroutines: Coroutine[Any, Any, T]) -> list[T]:
     other, and a failure cancels the others instead of leaving them to make calls for nobody.
     """
     if _mode.replaying:
-        try:
-            return [await coroutine for coroutine in coroutines]
-        finally:
-            for coroutine in coroutines:
-                coroutine.close()
+        return await _one_by_one(coroutines)
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def _one_by_one(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    results: list[T] = []
+    failures: list[Exception] = []
+    try:
+        for coroutine in coroutines:
+            try:
+                results.append(await coroutine)
+            except Exception as failure:  # of the work: raised below
+                # The others still make their calls, which a batch is to have all together.
+                failures.append(failure)
+    finally:
+        for coroutine in coroutines:
+            coroutine.close()
+    if failures:
+        raise failures[0]
+    return results

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from transforms.llm.prices import Price
@@ -21,6 +21,13 @@ class StructuredMode(str, Enum):
     NONE = "none"  # the schema stands in the prompt, and that is all
 
 
+class BatchPlaces(NamedTuple):
+    """Where a run by batches writes the requests it misses, and where refused ones are kept."""
+
+    missing: str
+    refused: str
+
+
 @dataclass(frozen=True)
 class EngineSettings:
     """Settings of one engine: hashable, picklable, and without a key.
@@ -30,7 +37,8 @@ class EngineSettings:
     nothing (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON
     object as text, merged over every request's body; a null there removes a parameter.
     ``cache`` is a directory on any Beam filesystem; beneath it lie ``shared_caches``, which are
-    only read. ``partitions`` is what the run's own folders stand for.
+    only read. ``partitions`` is what the run's own folders stand for. With ``batch`` no call is
+    made: what is missing is written there.
 
     ``concurrency`` bounds the calls in flight, ``rpm`` the requests and ``tpm`` the tokens a minute
     (None: what the endpoint tells), of the whole job; ``lanes`` says over how many parts they are
@@ -67,6 +75,7 @@ class EngineSettings:
     price: Price | None = None
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
+    batch: BatchPlaces | None = None
 
     def __post_init__(self) -> None:
         if not self.endpoint:

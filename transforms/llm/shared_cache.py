@@ -13,11 +13,10 @@ import math
 import threading
 import weakref
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from transforms.errors import InputError
-from transforms.llm.cache import PartitionCache, load_folder
+from transforms.llm.cache import load_folder
 from transforms.llm.folders import folder_path
 from transforms.llm.records import Records
 from transforms.publishing import storage
@@ -76,17 +75,6 @@ def find_shared_caches(places: Sequence[str], own: str) -> tuple[SharedCache, ..
             raise InputError(f"--shared-cache {place} is named twice")
         found.append(cache)
     return tuple(found)
-
-
-def layered_cache(
-    directory: str, partition: int, shared: Sequence[SharedCache], partitions: int
-) -> PartitionCache:
-    """Return the cache of ``partition`` at ``directory`` with ``shared`` ones beneath it.
-
-    ``partitions`` is what the folders at ``directory`` stand for.
-    """
-    layers = [partial(shared_records, cache, partition, partitions) for cache in shared]
-    return PartitionCache(directory, partition, layers)
 
 
 def shared_records(cache: SharedCache, partition: int, partitions: int) -> Records:

@@ -92,8 +92,8 @@ def spending_lines(
         prices: of the models.
         max_cost: the most that they might cost, US dollars.
     """
-    sent, cached = counts.get(SENT, 0), counts.get(CACHED, 0)
-    if not sent and not cached:
+    sent, cached, refused = (counts.get(name, 0) for name in (SENT, CACHED, "class_budget"))
+    if not (sent or cached or refused):
         return []
     line = f"calls: {sent:,} sent, {cached:,} answered from the cache"
     if sent:
@@ -103,7 +103,6 @@ def spending_lines(
             f"{counts.get(COMPLETION_TOKENS, 0):,} out; {_cost_line(counts, prices)}"
         )
     lines = [line]
-    refused = counts.get("class_budget", 0)
     if refused:
         bound = "" if max_cost is None else f" of {money(max_cost)}"
         lines.append(

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 #: Bytes of a token where no encoding is at hand; our prompts have 3.9 to 4.5 by o200k_base.
-BYTES_PER_TOKEN = 4.15
+BYTES_PER_TOKEN = 4.1
 #: What chat formats wrap around each message, and put before the answer (role and separators).
 TOKENS_PER_MESSAGE, TOKENS_BEFORE_ANSWER = 4, 3
 

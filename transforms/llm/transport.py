@@ -82,6 +82,8 @@ class AiohttpClient(httpx2.AsyncClient):
             raise httpx2.ReadTimeout("no byte of a reply in time") from error
         except asyncio.TimeoutError as error:
             raise httpx2.ReadTimeout("no whole reply in time") from error
+        except aiohttp.ClientConnectorError as error:
+            raise httpx2.ConnectError(type(error).__name__) from error
         except (aiohttp.ClientError, OSError) as error:
             raise httpx2.NetworkError(type(error).__name__) from error
         headers = [pair for pair in response.raw_headers if pair[0].lower() not in _DECODED]

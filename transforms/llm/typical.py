@@ -22,6 +22,8 @@ CACHE, EXAMPLES, SCHEMA = "cache", "examples", "schema"
 #: In the place of a text of no given length: about as long as an utterance.
 _TEXT = "Last week I was asked to help a neighbour and said that I had no time for it. "
 _ITEMS = 2
+#: So many digits, which are 3 or 4 tokens, stand in the place of so many words.
+_DIGITS, _WORDS = 9, 4
 
 
 class TypicalAnswer(NamedTuple):
@@ -41,12 +43,23 @@ class TypicalAnswers:
         self._answers: dict[int, tuple[Prompt, list[TypicalAnswer]]] = {}
 
     def answer(self, prompt: Prompt, key: str) -> TypicalAnswer:
-        """Return the answer to ``prompt`` that the request ``key`` draws, the same each time."""
+        """Return the answer to ``prompt`` that the request ``key`` draws, the same each time.
+
+        No two requests get the same texts: what is asked about an answer that isn't there yet must
+        not be mistaken for what was asked about another one.
+        """
         known = self._answers.get(id(prompt))
         if known is None:
             known = self._answers[id(prompt)] = prompt, self._of(prompt)
         answers = known[1]
-        return answers[int(key[:12], 16) % len(answers)]
+        drawn = int(key[:16], 16)
+        answer = answers[drawn % len(answers)]
+        mark = f"{drawn // len(answers) % 10**_DIGITS:0{_DIGITS}d}"
+        # Short texts stay: they are often words of a longer one, where they are looked for.
+        data = _marked(answer.data, prompt.schema, mark, _WORDS)
+        if data == answer.data:
+            data = _marked(answer.data, prompt.schema, mark, 1)
+        return answer._replace(data=data)
 
     def _of(self, prompt: Prompt) -> list[TypicalAnswer]:
         if self._cached is None:
@@ -57,6 +70,21 @@ class TypicalAnswers:
             if verdict.call_class is CallClass.OK and verdict.data is not None:
                 found.append(TypicalAnswer(verdict.data, content_of(body), CACHE))
         return found or _examples(prompt) or [made_up(prompt)]
+
+
+def _marked(value: Any, schema: Mapping[str, Any], mark: str, last: int) -> Any:
+    """Return ``value`` with ``mark`` for the ``last`` words of each free text that has more."""
+    if isinstance(value, dict):
+        inner = schema.get("properties", {})
+        return {
+            name: _marked(each, inner.get(name, {}), mark, last) for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_marked(each, schema.get("items", {}), mark, last) for each in value]
+    if not isinstance(value, str) or not {"enum", "const", "pattern"}.isdisjoint(schema):
+        return value
+    words = value.split(" ")
+    return " ".join([*words[:-last], mark]) if len(words) > last else value
 
 
 def _examples(prompt: Prompt) -> list[TypicalAnswer]:

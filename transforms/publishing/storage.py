@@ -102,6 +102,14 @@ def files_below(directory: str) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
+def remove_file(path: str) -> None:
+    """Remove the file at ``path``; nothing happens where it is not."""
+    if is_local(path):
+        Path(path).unlink(missing_ok=True)
+    elif exists(path):
+        FileSystems.delete([path])
+
+
 def remove_tree(directory: str) -> None:
     """Remove ``directory`` and what is in it; nothing happens where it is not."""
     if is_local(directory):

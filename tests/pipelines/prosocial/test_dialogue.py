@@ -31,7 +31,8 @@ MODEL = DraftSettings("tiny", model_as_crowd=True)
 FILES = DraftSettings("tiny")
 CONTENT = [CallClass.REFUSED, CallClass.CONTENT_FILTER, CallClass.TRUNCATED, CallClass.BAD_JSON]
 CONTENT += [CallClass.SCHEMA, CallClass.REQUEST]
-TRANSIENT = [one for one in CallClass if one.transient]
+TRANSIENT = [one for one in CallClass if one.transient and not one.awaited]
+AWAITED = [CallClass.BUDGET, CallClass.BATCH]
 
 Script = Callable[[str, int, Mapping[str, Any], int], "CallClass | dict[str, Any] | None"]
 
@@ -328,6 +329,28 @@ def test_transient_failure_of_the_last_turn_is_death(
     assert made.drafts == []
 
 
+@pytest.mark.parametrize("awaited", AWAITED)
+@pytest.mark.parametrize(("name", "nth", "turn"), [*STEPS, *LAST])
+def test_a_call_for_a_later_run_leaves_the_dialogue_waiting_with_what_it_has(
+    prompts: dict[str, Prompt], name: str, nth: int, turn: int, awaited: CallClass
+) -> None:
+    made = run(failing(name, nth, awaited), prompts)
+    assert made.unfinished is not None
+    assert made.unfinished[1:4] == (turn, "waiting", awaited.value)
+    whole = run(ScriptedCaller(), prompts)
+    assert made.drafts == whole.drafts[: len(made.drafts)]
+    assert len(made.drafts) >= turn
+
+
+@pytest.mark.parametrize("awaited", AWAITED)
+def test_votes_for_a_later_run_leave_the_dialogue_waiting(
+    prompts: dict[str, Prompt], awaited: CallClass
+) -> None:
+    made = run(failing_votes((6, awaited)), prompts)
+    assert made.unfinished is not None
+    assert made.unfinished[1:4] == (2, "waiting", awaited.value)
+
+
 def failing_votes(*failures: tuple[int, CallClass]) -> ScriptedCaller:
     by_number = dict(failures)
     return ScriptedCaller(lambda name, nth, *_: by_number.get(nth) if name == "vote" else None)
@@ -340,7 +363,7 @@ def failing_votes(*failures: tuple[int, CallClass]) -> ScriptedCaller:
         ([(5, CallClass.SCHEMA)], 1, False),
         ([(7, CallClass.SCHEMA)], 2, True),
         ([(7, CallClass.TIMEOUT)], 2, False),
-        ([(6, CallClass.SCHEMA), (8, CallClass.BUDGET)], 2, False),
+        ([(6, CallClass.SCHEMA), (8, CallClass.AUTH)], 2, False),
         ([(4, CallClass.SERVER), (8, CallClass.REFUSED)], 1, False),
     ],
 )

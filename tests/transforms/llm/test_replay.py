@@ -47,6 +47,21 @@ def test_a_fault_is_raised() -> None:
             replay(coroutine)
 
 
+def test_while_replaying_a_fault_lets_the_others_come_to_their_calls() -> None:
+    steps: list[int] = []
+
+    async def step(value: int) -> int:
+        steps.append(value)
+        return value
+
+    async def faulty(text: str) -> NoReturn:
+        raise KeyError(text)
+
+    with pytest.raises(KeyError, match="first"):
+        replay(nested(step(1), faulty("first"), step(2), faulty("second"), step(3)))
+    assert steps == [1, 2, 3]
+
+
 def test_in_the_event_loop_gather_runs_side_by_side_in_order() -> None:
     async def main() -> tuple[list[str], list[int]]:
         steps: list[str] = []

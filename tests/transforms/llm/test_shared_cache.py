@@ -19,13 +19,13 @@ from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, Caller
 from transforms.llm.engine import Engine
 from transforms.llm.fake_endpoint.server import FakeEndpoint
+from transforms.llm.layers import layered_cache
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import (
     SharedCache,
     find_cache,
     find_shared_caches,
-    layered_cache,
     shared_records,
 )
 from transforms.publishing import storage
@@ -116,7 +116,10 @@ def test_ones_own_answer_counts_then_the_first_shared_one_and_nothing_is_written
         for cache in caches:
             keys[name] = put(cache, 1, name, Path(cache.directory).parent.name)
     shared_files = sorted(tmp_path.glob("[fs]*/cache/*/*"))
-    cache = layered_cache(own.directory, 1, (first, second), 4)
+    settings = EngineSettings(
+        "http://x", "m", own.directory, shared_caches=(first, second), partitions=4
+    )
+    cache = layered_cache(settings, 1)
     cache.load()
     assert [cache.get(keys[name]) for name in "abc"] == [
         (200, "own"),

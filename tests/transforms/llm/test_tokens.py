@@ -36,7 +36,7 @@ def test_a_model_without_a_known_encoding_is_estimated_and_says_so() -> None:
     counter = token_counter("some-local-model")
     assert not counter.exact
     assert "bytes" in counter.name
-    assert counter.count("a" * 415) == 100
+    assert counter.count("a" * 410) == 100
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_calibrations_do_not_depend_on_the_order_of_calls() -> None:
 
 
 def test_the_estimate_counts_bytes_not_characters() -> None:
-    assert estimated_tokens("ä" * 83) == 40
+    assert estimated_tokens("ä" * 82) == 40
     assert estimated_tokens("\ud800") >= 0

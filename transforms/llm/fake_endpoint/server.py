@@ -18,6 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from transforms.llm.fake_endpoint.answers import answered
+from transforms.llm.fake_endpoint.batches import Batches
 from transforms.llm.fake_endpoint.faults import FaultPlan, draws
 from transforms.llm.fake_endpoint.latency import Latency, constant
 from transforms.llm.fake_endpoint.replies import Completion, Reply, failure
@@ -55,6 +56,7 @@ class FakeEndpoint:
         bodies: the last thousand, parsed.
         peak: most requests that were in work at once.
         windows: what came in any window.
+        batches: its files and offline batches, whose requests are not counted above.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class FakeEndpoint:
         self.statuses: Counter[int] = Counter()
         self.bodies: deque[Mapping[str, Any]] = deque(maxlen=1000)
         self.base_url = ""
+        self.batches = Batches(self._answer_of_batch, refuse=self._refusal)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -108,6 +111,7 @@ class FakeEndpoint:
         application.router.add_post("/v1/chat/completions", self._complete)
         if self.lists_models:
             application.router.add_get("/v1/models", self._list_models)
+        self.batches.add_to(application.router)
         application.router.add_get("/admin/counts", self._show_counts)
         application.router.add_get("/admin/bodies", self._show_bodies)
         # A request whose client has gone is not in work any more.
@@ -164,12 +168,25 @@ class FakeEndpoint:
             return None
         return failure(401, "invalid_api_key")
 
-    async def _list_models(self, request: web.Request) -> web.Response:
+    def _refusal(self, request: web.Request) -> web.Response | None:
         refused = self._refused(request)
+        if refused is None:
+            return None
+        return web.Response(
+            status=refused.status, text=refused.body, content_type="application/json"
+        )
+
+    def _answer_of_batch(self, data: bytes) -> tuple[int, str]:
+        """Return what a batch has for a request: what is no answer in it is no fault of a line."""
+        body = json.loads(data)
+        ordinary = answered(body, hashlib.sha256(data).digest())
+        reply = self.script(self.batches.answered.total(), body) or Reply()
+        return reply.status, ordinary.worded() if reply.body is None else reply.body
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        refused = self._refusal(request)
         if refused is not None:
-            return web.Response(
-                status=refused.status, text=refused.body, content_type="application/json"
-            )
+            return refused
         listed = [{"id": name, "object": "model"} for name in self.models]
         return web.json_response({"object": "list", "data": listed})
 

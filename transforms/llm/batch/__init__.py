@@ -1,0 +1,1 @@
+"""Offline batches: the calls that are missing go out as files, and come back within a day."""

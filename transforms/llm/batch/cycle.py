@@ -1,0 +1,98 @@
+"""A run by batches: collect what came, work through all items once, submit what they miss."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from transforms.errors import EndpointError
+from transforms.llm.batch.collecting import collect, settle_planned
+from transforms.llm.batch.endpoint import BatchEndpoint
+from transforms.llm.batch.missing import read_missing
+from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
+from transforms.llm.batch.submission import not_open, plan, submit, within_budget
+from transforms.llm.settings import BatchPlaces, EngineSettings
+from transforms.publishing import storage
+
+REFUSED, MISSING = "refused", "missing"
+
+logger = logging.getLogger("remint.batch")
+
+
+@contextmanager
+def batch_cycle(settings: EngineSettings, directory: str, api_key: str) -> Iterator[EngineSettings]:
+    """Yield settings under which a run makes no call, and have the missing ones made in batches.
+
+    Before, what earlier runs' batches have answered is brought into the cache. A run that raises
+    submits nothing.
+
+    Args:
+        settings: of the run.
+        directory: where the dataset's batches are kept.
+        api_key: the endpoint's.
+
+    Raises:
+        EndpointError: the endpoint has no batches, can't be asked, or refused one.
+        OutputError: what is known of the batches can't be read.
+        OSError: something can't be read or written.
+    """
+    records = BatchRecords(directory)
+    places = BatchPlaces(
+        missing=storage.join(directory, MISSING, uuid.uuid4().hex),
+        refused=storage.join(directory, REFUSED),
+    )
+    endpoint = BatchEndpoint(settings, api_key)
+    try:
+        endpoint.check()
+        known = _collected(settings, records, endpoint, places)
+        storage.remove_tree(storage.join(directory, MISSING))  # of runs that were broken off
+        yield replace(settings, batch=places)
+        _submit(settings, places, known, records, endpoint)
+    finally:
+        endpoint.close()
+
+
+def _collected(
+    settings: EngineSettings, records: BatchRecords, endpoint: BatchEndpoint, places: BatchPlaces
+) -> list[BatchRecord]:
+    """Return the endpoint's batches after what is done was collected."""
+    own = [record for record in records.load() if record.endpoint == settings.endpoint]
+    planned = [record for record in own if record.state is BatchState.PLANNED]
+    known = [record for record in own if record.state is not BatchState.PLANNED]
+    known += settle_planned(planned, records, endpoint)
+    return [
+        collect(record, records, endpoint, settings.cache, places) if record.open else record
+        for record in known
+    ]
+
+
+def _submit(
+    settings: EngineSettings,
+    places: BatchPlaces,
+    known: list[BatchRecord],
+    records: BatchRecords,
+    endpoint: BatchEndpoint,
+) -> None:
+    wanted = within_budget(not_open(read_missing(places.missing), known, records), settings)
+    planned = plan(wanted, settings.endpoint, known, records)
+    submitted: list[BatchRecord] = []
+    try:
+        for record in planned:
+            submitted.append(submit(record, records, endpoint))
+    except EndpointError as error:
+        left = len(planned) - len(submitted)
+        raise EndpointError(
+            f"{error}; {left} of {len(planned)} batches are not submitted: run again"
+        ) from None
+    storage.remove_tree(places.missing)
+    is_open = [record for record in (*known, *submitted) if record.open]
+    if is_open:
+        logger.info(
+            "%d batches with %d requests are open, %d of them new; run again to collect them",
+            len(is_open),
+            sum(record.requests for record in is_open),
+            len(submitted),
+        )
