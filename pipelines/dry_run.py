@@ -10,10 +10,13 @@ from pipelines.running import prices_of, run_and_count
 from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
 from transforms.llm.prices import NOTHING, price_of
 from transforms.llm.settings import EngineSettings
+from transforms.publishing import storage
+from transforms.publishing.publish import LEDGER_NAME
+from transforms.publishing.versions import latest_version
 
 
 def estimate_calls(
-    rehearse: Callable[[Any], None], flags: Sequence[str], engine: EngineSettings
+    rehearse: Callable[[Any], None], flags: Sequence[str], engine: EngineSettings, dataset: str
 ) -> Estimate:
     """Return the estimate of a run's calls.
 
@@ -21,12 +24,29 @@ def estimate_calls(
         rehearse: adds the rehearsal to a pipeline.
         flags: Beam's own options.
         engine: what the calls would be made with.
+        dataset: the dataset's directory, whose latest version tells how long calls took.
 
     Raises:
         RemintError: what a step raised.
     """
     counts = run_and_count(rehearse, flags)
-    return estimate(counts, prices_of(engine), Pace(engine.concurrency, engine.rpm, engine.tpm))
+    pace = Pace(engine.concurrency, engine.rpm, engine.tpm)
+    return estimate(counts, prices_of(engine), pace, known_latency(dataset, engine.model))
+
+
+def known_latency(dataset: str, model: str) -> float | None:
+    """Return the median seconds of the model's calls in the latest version, if it tells."""
+    version = latest_version(dataset)
+    if version is None:
+        return None
+    rows = storage.read_json(storage.join(version.path, LEDGER_NAME)).get("calls", [])
+    known = [
+        (row["calls_sent"], row["latency"]["p50"])
+        for row in rows
+        if row["model"] == model and row.get("calls_sent") and row.get("latency")
+    ]
+    calls = sum(sent for sent, _ in known)
+    return sum(sent * seconds for sent, seconds in known) / calls if calls else None
 
 
 def render(found: Estimate, options: RunOptions) -> str:

@@ -97,13 +97,19 @@ class Estimate:
         return sum(known) if len(known) == len(costs) else None
 
 
-def estimate(counts: Mapping[str, int], prices: Mapping[str, Price], pace: Pace) -> Estimate:
+def estimate(
+    counts: Mapping[str, int],
+    prices: Mapping[str, Price],
+    pace: Pace,
+    latency: float | None = None,
+) -> Estimate:
     """Return the estimate of what a rehearsal counted.
 
     Args:
         counts: of all partitions, see ``transforms.llm.rehearsal``.
         prices: of the models, as far as they are known.
         pace: how fast the run may go.
+        latency: seconds that a call takes; None: as answers of their length usually take.
     """
     named = by_prompt(counts)
     prompts = tuple(
@@ -112,7 +118,8 @@ def estimate(counts: Mapping[str, int], prices: Mapping[str, Price], pace: Pace)
     calls = sum(one.calls for one in prompts)
     completion = sum(one.completion_tokens for one in prompts)
     tokens = completion + sum(one.prompt_tokens for one in prompts)
-    latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
+    if latency is None:
+        latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
     seconds = {"concurrency": calls * latency / pace.concurrency}
     for name, amount, limit in (("rpm", calls, pace.rpm), ("tpm", tokens, pace.tpm)):
         if limit is not None:

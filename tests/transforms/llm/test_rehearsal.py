@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fake_endpoint import FakeEndpoint
 from transforms.llm.calls import Caller
 from transforms.llm.engine import close_engines, engine
 from transforms.llm.estimates import Pace, estimate, render_estimate, spoken
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.json_schema import validator
 from transforms.llm.prices import Price
 from transforms.llm.prompts import Prompt, Sampling
@@ -93,9 +93,8 @@ def test_calls_are_those_that_are_made_cold_and_half_warm(settings: Make) -> Non
     assert estimate(cold, {}, Pace(4)).calls == endpoint.requests == 40 + 40 + 14
     assert found.calls == counts["calls_sent"] == endpoint.requests - first
     assert found.cached == counts["calls_cached"] == first
-    # 100 and 20 tokens, the endpoint says, whatever was asked.
-    assert found.prompt_tokens == pytest.approx(100 * found.calls, rel=0.05)
-    assert found.completion_tokens == 20 * found.calls
+    assert found.prompt_tokens == pytest.approx(counts["tokens_prompt"], rel=0.05)
+    assert found.completion_tokens == pytest.approx(counts["tokens_completion"], rel=0.05)
     done = estimate(rehearsed(given, ITEMS), {}, Pace(4))
     assert (done.calls, done.cached) == (0, endpoint.requests)
 
