@@ -128,17 +128,6 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
     )
 
 
-_NOT_RECORDED = {
-    "output",
-    "beam",
-    "annotator_salt",
-    "shared_cache",
-    "dry_run",
-    "prices",
-    *CALL_OPTIONS,
-}
-
-
 def for_partitions(
     settings: EngineSettings, options: RunOptions, partitions: int
 ) -> EngineSettings:

@@ -4,6 +4,9 @@ Additive increase, multiplicative decrease, as networks do it. The calls in flig
 and become three times as many with each round, to the most that is allowed. A 429 halves them and
 slows the calls down; calls that were in flight by then change nothing more, for they tell nothing
 new. From there on each answer that comes in adds a little.
+
+A few 429s among many answers are no limit: gateways and busy servers refuse a call now and then at
+any pace. Such a call waits as it is asked to, and the others go on.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ _USED = 0.5
 _FEWER, _SLOWER = 0.5, 0.7
 #: Calls a second: each answer adds so much, and no 429 leaves less.
 _FASTER = _SLOWEST = 1 / 60
+#: Of the last outcomes, the share of 429s from which on they show a limit. Above a real limit
+#: nearly all are refused; heeding each of 1 % of chance refusals leaves 15 calls a second of 387.
+_LAST, _LIMITING = 100, 0.1
 #: Seconds of silence after a 429 that does not ask for any; twice as many each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 
@@ -43,6 +49,7 @@ class Congestion:
         self._decreased = float("-inf")
         self._in_a_row = 0
         self._sent: deque[float] = deque(maxlen=4096)
+        self._refusals: deque[bool] = deque(maxlen=_LAST)
 
     @property
     def window(self) -> int:
@@ -62,6 +69,7 @@ class Congestion:
 
     def answered(self, sent: float) -> None:
         """Take note of an answer to a call that was sent at a time; before ``over``."""
+        self._refusals.append(False)
         if sent <= self._decreased:
             return
         self._in_a_row = 0
@@ -73,6 +81,9 @@ class Congestion:
 
     def refused(self, sent: float, asked: float | None, now: float) -> None:
         """Take note of a 429 for a call sent at a time, which ``asked`` to wait so many seconds."""
+        self._refusals.append(True)
+        if sum(self._refusals) < _LIMITING * len(self._refusals):
+            return
         if asked is not None:
             self.resume = max(self.resume, now + asked)
         if sent <= self._decreased:

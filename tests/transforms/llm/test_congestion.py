@@ -24,6 +24,14 @@ def answer(congestion: Congestion, number: int, now: float) -> float:
     return now
 
 
+def refuse(congestion: Congestion, number: int, now: float) -> None:
+    """Have so many calls refused that were sent at once."""
+    for _ in range(number):
+        congestion.sent(now)
+        congestion.refused(now, 0.0, now)
+        congestion.over()
+
+
 def test_it_begins_with_a_few_and_grows_with_each_answer_to_the_most() -> None:
     congestion = Congestion(256)
     assert congestion.window == 32
@@ -62,12 +70,22 @@ def test_a_refusal_halves_once_for_all_that_were_in_flight() -> None:
     assert congestion.window == 16
 
 
+def test_a_few_refusals_among_many_answers_slow_nobody_down() -> None:
+    congestion = Congestion(64)
+    now = answer(congestion, 100, 0.0)
+    for _ in range(20):  # one in sixteen
+        now = answer(congestion, 15, now)
+        refuse(congestion, 1, now)
+    assert (congestion.window, congestion.pace, congestion.resume) == (64, None, 0.0)
+    refuse(congestion, 6, now)
+    assert congestion.window == 32
+    assert congestion.pace is not None
+
+
 def test_it_recovers_by_one_a_round() -> None:
     congestion = Congestion(64)
     now = answer(congestion, 100, 0.0)
-    congestion.sent(now)
-    congestion.refused(now, 0.0, now)
-    congestion.over()
+    refuse(congestion, 12, now)
     assert congestion.window == 32
     now = answer(congestion, 33, now + 1)
     assert congestion.window == 33
