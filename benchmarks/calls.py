@@ -27,7 +27,7 @@ take turns; with ``--rounds`` the best figure of each counts, since the machine 
     ratio_to_curator_50ms   remint's calls a second / those of curator, both at 50 ms
     ratio_to_openai         remint's calls a second / those of the openai package, both at 50 ms
     ratio_to_aiohttp        another name of ratio_50ms
-    peers                   the same ratios and all figures of the other tools, or why there are none
+    peers                   the same ratios and all figures of the others, or why there are none
 """
 
 from __future__ import annotations

@@ -186,9 +186,11 @@ class LaneAdmission:
 
     def _wait(self, call: PendingCall, now: float) -> float:
         """Return in how many seconds ``call`` may go; infinity: when another is over."""
-        if self._congestion.in_flight >= self._congestion.window:
-            return math.inf
+        place = self._congestion.place(now)
+        if math.isinf(place):
+            return place
         return max(
+            place,
             self._congestion.wait(now),
             self._requests.wait(1, now),
             self._tokens.wait(self._amount(call), now),
