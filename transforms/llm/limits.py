@@ -65,6 +65,11 @@ class _Rate:
                 limit, seconds = self._set, self._window
             if self.rate is None:
                 self.rate = WindowRate(limit, seconds, self._margin, now)
+                if told.remaining is not None:
+                    # Sent until now, by whomever, and of the same window as what comes next: left
+                    # out of account it would use the limit up, and that costs a whole window.
+                    used = max(0.0, told.limit - told.remaining) / self._lanes
+                    self.rate.take(min(used, limit), now)
             else:
                 self.rate.change(limit, seconds)
         return (told.reset or 0.0) if told.remaining == 0 else 0.0
