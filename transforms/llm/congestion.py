@@ -85,6 +85,10 @@ class Congestion:
         if self.pace:
             self._due = max(self._due, now) + 1 / self.pace
 
+    def sent_since(self, time: float) -> int:
+        """Return how many calls were sent after ``time``, of the last thousands."""
+        return sum(1 for each in self._sent if each > time)
+
     def answered(self, sent: float) -> None:
         """Take note of an answer to a call that was sent at a time; before ``over``."""
         self._refusals.append(False)
@@ -108,7 +112,7 @@ class Congestion:
             return
         self._decreased = now
         self._window = self._fast_until = max(1.0, self._window * _FEWER)
-        lately = sum(1 for time in self._sent if time > now - 1.0)
+        lately = self.sent_since(now - 1.0)
         before = lately if self.pace is None else min(self.pace, lately)
         self.pace = max(_SLOWEST, before * _SLOWER)
         self._due = now

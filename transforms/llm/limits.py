@@ -54,8 +54,11 @@ class _Rate:
         if limit is not None:
             self.rate = WindowRate(limit, self._window, self._margin, now)
 
-    def learn(self, told: Window | None, now: float) -> float:
-        """Heed what the endpoint tells; return for how many seconds nothing is to be sent."""
+    def learn(self, told: Window | None, now: float, sent: Callable[[float], int]) -> float:
+        """Heed what the endpoint tells; return for how many seconds nothing is to be sent.
+
+        ``sent`` tells how much of this rate was certainly used since a time.
+        """
         if told is None:
             return 0.0
         if told.limit and told.by_the_minute:
@@ -65,11 +68,11 @@ class _Rate:
                 limit, seconds = self._set, self._window
             if self.rate is None:
                 self.rate = WindowRate(limit, seconds, self._margin, now)
-                if told.remaining is not None:
-                    # Sent until now, by whomever, and of the same window as what comes next: left
-                    # out of account it would use the limit up, and that costs a whole window.
-                    used = max(0.0, told.limit - told.remaining) / self._lanes
-                    self.rate.take(min(used, limit), now)
+                # Of the same window as what comes next, whoever sent it: left out of account it
+                # would use the limit up, and that costs a whole window.
+                known = 0.0 if told.remaining is None else told.limit - told.remaining
+                used = max(known / self._lanes, sent(now - seconds))
+                self.rate.take(min(used, limit), now)
             else:
                 self.rate.change(limit, seconds)
         return (told.reset or 0.0) if told.remaining == 0 else 0.0
@@ -176,7 +179,8 @@ class LaneAdmission:
             self._headers_read = now
             told = rate_report(reply.headers)
             pause = max(
-                self._requests.learn(told.requests, now), self._tokens.learn(told.tokens, now)
+                self._requests.learn(told.requests, now, self._congestion.sent_since),
+                self._tokens.learn(told.tokens, now, lambda time: 0),
             )
             if pause:
                 resume = now + min(pause, self._longest_reset)
