@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import RunOptions, beam_arguments
+from pipelines.options import RunOptions
+from pipelines.runners import Workers, pipeline_options, runner_of
+from pipelines.stopping import at_stop
 from transforms import errors
 from transforms.ledger import render_funnel
 from transforms.llm.embedded.server import EmbeddedModel
 from transforms.llm.engine import close_engines
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.progress import Progress
+from transforms.llm.progress import Progress, progress_line
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.streaming import NAMESPACE
 from transforms.publishing import storage
 from transforms.publishing.publication import Run
 from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
@@ -78,6 +81,11 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
     yield settings
 
 
+def served_at(options: RunOptions) -> str | None:
+    """Return the base URL of the endpoint that is called; None where the embedded model serves."""
+    return None if options.embedded else options.base_url or PUBLIC_ENDPOINT
+
+
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
     """Return what the user says of the things that all versions of a dataset share."""
     return {} if options.partitions is None else {"partitions": options.partitions}
@@ -121,13 +129,16 @@ def run_pipeline(
         RemintError: what a step raised, or that something could not be written.
     """
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
 
     try:
         with Progress():
-            pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
+            pipeline = beam.Pipeline(options=pipeline_options(flags))
             build(pipeline)
-            pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            with at_stop(result.cancel):
+                result.wait_until_finish()
+        if runner_of(flags).workers is not Workers.HERE:
+            _log_counts(result)
     except RuntimeError as error:
         raise _told_by_worker(error) from None
     finally:
@@ -135,6 +146,16 @@ def run_pipeline(
         # follow the next run of this process.
         close_engines()
     return read_result(version)
+
+
+def _log_counts(result: Any) -> None:
+    """Log what the calls came to, as the workers of other processes counted it."""
+    from apache_beam.metrics import MetricsFilter
+
+    counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    counts = {counter.key.metric.name: counter.result or 0 for counter in counters}
+    if counts:
+        logger.info("%s", progress_line(counts, 0))
 
 
 def _told_by_worker(error: RuntimeError) -> Exception:

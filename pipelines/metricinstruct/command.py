@@ -37,12 +37,14 @@ from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
+from pipelines.runners import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
     exit_code,
     report,
     run_pipeline,
+    served_at,
     serving,
 )
 from transforms.errors import OptionError
@@ -81,8 +83,10 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     prompts = load_task_prompts()
     drafting = DraftAnalyses(prompts, draft_settings(options))
     dataset = dataset_path(options.output, DATASET)
+    check_runner(options.beam, served_at(options), [dataset, *input_paths(inputs)])
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
         logger.info(
             "%d source files; %s analyses; writing %s", len(inputs), engine.model, version.path

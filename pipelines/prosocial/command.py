@@ -21,12 +21,14 @@ from pipelines.prosocial.pipeline import Plan, build
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
+from pipelines.runners import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
     exit_code,
     report,
     run_pipeline,
+    served_at,
     serving,
 )
 from transforms.llm.prompts import load_prompts
@@ -67,9 +69,11 @@ def mint(options: ProsocialOptions) -> PublishResult:
     prompts = load_prompts(PROMPTS)
     dataset = dataset_path(options.output, DATASET)
     files = [*(one.path for one in seeds), *responses, *annotations]
+    check_runner(options.beam, served_at(options), [dataset, *files])
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         drafting = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
+        check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
         logger.info(
             "%d seed files, %d crowd files; %s drafts; writing %s",

@@ -1,1 +1,1 @@
-"""A Flink cluster on this machine, for trying out and for tests: ``cluster`` starts and stops it."""
+"""A Flink cluster on this machine, for trying out and for tests."""

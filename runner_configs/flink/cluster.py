@@ -171,7 +171,7 @@ class FlinkCluster:
         if process is None:
             raise ClusterError(f"{name} does not run")
         os.kill(process, signal.SIGKILL)
-        _until(lambda: not self._is_ours(name, process), STOP_SECONDS)
+        self._ends(name, process)
         self._pid_file(name).unlink(missing_ok=True)
 
     def down(self) -> list[str]:
@@ -184,9 +184,9 @@ class FlinkCluster:
         for name in sorted(running, key=lambda name: name.startswith("taskmanager")):
             os.kill(running[name], signal.SIGTERM)
         for name, process in running.items():
-            if not _until(lambda n=name, p=process: not self._is_ours(n, p), STOP_SECONDS):
+            if not self._ends(name, process):
                 os.kill(process, signal.SIGKILL)
-                if not _until(lambda n=name, p=process: not self._is_ours(n, p), STOP_SECONDS):
+                if not self._ends(name, process):
                     raise ClusterError(f"{name} (process {process}) does not end")
         for left in (self.directory / "run").glob("*.pid"):
             left.unlink()
@@ -234,6 +234,9 @@ class FlinkCluster:
 
     def _is_ours(self, name: str, process: int) -> bool:
         return self._mark(name) in _command_line(process)
+
+    def _ends(self, name: str, process: int) -> bool:
+        return _until(lambda: not self._is_ours(name, process), STOP_SECONDS)
 
     def _fetch_jars(self) -> None:
         _check_java()
