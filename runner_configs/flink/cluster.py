@@ -34,7 +34,7 @@ from typing import Any
 from transforms.errors import RemintError
 
 HERE = Path(__file__).parent
-DIRECTORY = Path(".flink")
+DIRECTORY = Path(".cluster/flink")
 JAVA = 17
 START_SECONDS, STOP_SECONDS = 120.0, 15.0
 
@@ -108,6 +108,9 @@ class FlinkCluster:
     def up(self, task_managers: int = 2) -> None:
         """Start what does not run yet, and wait until ``task_managers`` have registered.
 
+        With none of them the job server alone is started, which then has a Flink in its own
+        process (Flink's embedded cluster).
+
         Raises:
             ClusterError: Java or Maven is missing, a port is taken, or a process does not come up.
         """
@@ -115,23 +118,25 @@ class FlinkCluster:
         if not self.running():
             self._set_up()
         ports = self.ports
-        self._start("jobmanager", _JOB_MANAGER, "--configDir", str(self._conf), "--executionMode",
-                    "cluster")  # fmt: skip
-        self._await("jobmanager", lambda: self.overview() is not None)
-        names = [name for name in self.running() if name.startswith("taskmanager")]
-        for _ in range(task_managers - len(names)):
-            self.start_task_manager()
+        if task_managers:
+            options = ("--configDir", str(self._conf), "--executionMode", "cluster")
+            self._start("jobmanager", _JOB_MANAGER, *options)
+            self._await("jobmanager", lambda: self.overview() is not None)
+            names = [name for name in self.running() if name.startswith("taskmanager")]
+            for _ in range(task_managers - len(names)):
+                self.start_task_manager()
         self._start(
             "jobserver",
             _JOB_SERVER,
-            f"--flink-master=localhost:{ports.rest}",
+            f"--flink-master={f'localhost:{ports.rest}' if task_managers else '[local]'}",
             f"--job-port={ports.job}",
             f"--artifact-port={ports.artifact}",
             f"--expansion-port={ports.expansion}",
             f"--artifacts-dir={self.directory / 'artifacts'}",
         )
         self._await("jobserver", lambda: _listens(ports.job))
-        self.await_task_managers(task_managers)
+        if task_managers:
+            self.await_task_managers(task_managers)
 
     def start_task_manager(self) -> str:
         """Start one more TaskManager and return its name; it registers by itself.
@@ -376,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m runner_configs.flink.cluster", description="A Flink cluster on this machine"
     )
     parser.add_argument("command", choices=("up", "down", "status"))
-    parser.add_argument("--directory", type=Path, default=DIRECTORY, help="default .flink")
+    parser.add_argument("--directory", type=Path, default=DIRECTORY, help=f"default {DIRECTORY}")
     parser.add_argument("--task-managers", type=int, default=2, metavar="N")
     parser.add_argument("--free-ports", action="store_true", help="not Flink's usual ports")
     options = parser.parse_args(arguments)
