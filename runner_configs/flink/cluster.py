@@ -105,6 +105,37 @@ class FlinkCluster:
         """What ``--job_endpoint`` is to be."""
         return f"localhost:{self.ports.job}"
 
+    def fetch(self) -> None:
+        """Fetch the jars, unless they are there.
+
+        Raises:
+            ClusterError: Java or Maven is missing, or the jars can't be had.
+        """
+        _check_java()
+        done = self._jars / ".complete"
+        pom = HERE / "pom.xml"
+        if done.exists() and done.read_bytes() == pom.read_bytes():
+            return
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise ClusterError(
+                "Maven is needed to fetch Flink, and there is no mvn on PATH; install it "
+                "(apt-get install maven, brew install maven) and try again"
+            )
+        logger.info("fetching Flink and Beam's job server (160 MB, once) into %s", self._jars)
+        shutil.rmtree(self._jars, ignore_errors=True)
+        command = [
+            *(maven, "--quiet", "--batch-mode", "--file", str(pom)),
+            *("dependency:copy-dependencies", "-DincludeScope=runtime"),
+            f"-DoutputDirectory={self._jars}",
+        ]
+        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+        if fetched.returncode != 0:
+            said = (fetched.stdout + fetched.stderr).strip().splitlines()
+            reason = next((line for line in said if "ERROR" in line), "no reason given")
+            raise ClusterError(f"Maven could not fetch Flink: {reason}")
+        done.write_bytes(pom.read_bytes())
+
     def up(self, task_managers: int = 2) -> None:
         """Start what does not run yet, and wait until ``task_managers`` have registered.
 
@@ -114,7 +145,7 @@ class FlinkCluster:
         Raises:
             ClusterError: Java or Maven is missing, a port is taken, or a process does not come up.
         """
-        self._fetch_jars()
+        self.fetch()
         if not self.running():
             self._set_up()
         ports = self.ports
@@ -243,32 +274,6 @@ class FlinkCluster:
     def _ends(self, name: str, process: int) -> bool:
         return _until(lambda: not self._is_ours(name, process), STOP_SECONDS)
 
-    def _fetch_jars(self) -> None:
-        _check_java()
-        done = self._jars / ".complete"
-        pom = HERE / "pom.xml"
-        if done.exists() and done.read_bytes() == pom.read_bytes():
-            return
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise ClusterError(
-                "Maven is needed to fetch Flink, and there is no mvn on PATH; install it "
-                "(apt-get install maven, brew install maven) and try again"
-            )
-        logger.info("fetching Flink and Beam's job server (160 MB, once) into %s", self._jars)
-        shutil.rmtree(self._jars, ignore_errors=True)
-        command = [
-            *(maven, "--quiet", "--batch-mode", "--file", str(pom)),
-            *("dependency:copy-dependencies", "-DincludeScope=runtime"),
-            f"-DoutputDirectory={self._jars}",
-        ]
-        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
-        if fetched.returncode != 0:
-            said = (fetched.stdout + fetched.stderr).strip().splitlines()
-            reason = next((line for line in said if "ERROR" in line), "no reason given")
-            raise ClusterError(f"Maven could not fetch Flink: {reason}")
-        done.write_bytes(pom.read_bytes())
-
     def _set_up(self) -> None:
         """Write the settings of a cluster that is about to be started."""
         ports = self._chosen or Ports()
@@ -380,7 +385,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m runner_configs.flink.cluster", description="A Flink cluster on this machine"
     )
-    parser.add_argument("command", choices=("up", "down", "status"))
+    parser.add_argument("command", choices=("fetch", "up", "down", "status"))
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help=f"default {DIRECTORY}")
     parser.add_argument("--task-managers", type=int, default=2, metavar="N")
     parser.add_argument("--free-ports", action="store_true", help="not Flink's usual ports")
@@ -388,6 +393,9 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cluster = FlinkCluster(options.directory, Ports.free() if options.free_ports else None)
     try:
+        if options.command == "fetch":
+            cluster.fetch()
+            return 0
         if options.command == "up":
             cluster.up(options.task_managers)
         elif options.command == "down":
