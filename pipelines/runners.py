@@ -7,6 +7,7 @@ beforehand is asked beforehand.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn
 
+from pipelines.flink_jobs import running_jobs
 from runner_configs.worker import WORKING_DIRECTORY
 from transforms.errors import OptionError
 from transforms.llm.settings import is_loopback
@@ -24,6 +26,7 @@ from transforms.llm.settings import is_loopback
 RUNNERS = ("FnApiRunner", "PrismRunner", "PortableRunner", "FlinkRunner", "DataflowRunner")
 _OWN_MASTER = ("[local]", "[auto]")
 SECONDS = 10.0
+_REMEDY = "start it (make flink-up has one on this machine), or put its address right"
 #: Beam's options go into the job's description, which runners show, keep and log.
 _SECRET = ("s3_secret_access_key", "s3_session_token", "azure_connection_string")
 
@@ -44,13 +47,15 @@ class Runner:
     Attributes:
         name: the runner's class.
         workers: where its workers are.
-        endpoint: ``host:port`` of the job service or master it submits to, where there is one.
+        job_endpoint: ``host:port`` of the Beam job server it submits to, where one runs already.
+        master: address of Flink's REST interface, where it is known.
         parallelism: how many slots it takes; None where the runner decides.
     """
 
     name: str
     workers: Workers
-    endpoint: str | None = None
+    job_endpoint: str | None = None
+    master: str | None = None
     parallelism: int | None = None
 
     @property
@@ -69,30 +74,46 @@ def runner_of(flags: Sequence[str]) -> Runner:
     flink = options.view_as(beam_options.FlinkRunnerOptions)
     if name == "DataflowRunner":
         return Runner(name, Workers.CLOUD)
-    if name == "FlinkRunner":
-        master = flink.flink_master
-        endpoint = None if master in _OWN_MASTER else master.partition("://")[2] or master
-    else:
-        endpoint = None if portable.job_endpoint == "embed" else portable.job_endpoint
+    master = None if flink.flink_master in _OWN_MASTER else flink.flink_master
+    job_endpoint = None
+    if name == "PortableRunner" and portable.job_endpoint != "embed":
+        job_endpoint = portable.job_endpoint
     parallelism = flink.parallelism if flink.parallelism > 0 else None
+    reached = [_with_scheme(place) for place in (job_endpoint, master) if place]
     if name == "FnApiRunner" or portable.environment_type in (None, "LOOPBACK"):
         workers = Workers.HERE
-    elif endpoint is None or is_loopback(f"http://{endpoint}"):
+    elif all(map(is_loopback, reached)):
         workers = Workers.THIS_MACHINE
     else:
         workers = Workers.OTHER_MACHINES
-    return Runner(name, workers, endpoint, parallelism)
+    return Runner(name, workers, job_endpoint, master, parallelism)
+
+
+def job_name(dataset: str) -> str:
+    """Return what jobs of the dataset at this path are called, on every runner.
+
+    Two runs on a dataset would pay for the same calls: by its name a job is known that goes on
+    although the process that started it is gone. (Dataflow refuses a second one of the same name.)
+    """
+    place = dataset if "://" in dataset else os.path.realpath(dataset)
+    digest = hashlib.sha256(place.encode()).hexdigest()[:10]
+    return f"remint-{os.path.basename(place.rstrip('/'))}-{digest}"
 
 
 def check_runner(
-    flags: Sequence[str], base_url: str | None, paths: Iterable[str], seconds: float = SECONDS
+    flags: Sequence[str],
+    base_url: str | None,
+    dataset: str,
+    files: Iterable[str],
+    seconds: float = SECONDS,
 ) -> None:
     """See that the runner is there, and that its workers reach the model and the paths of a run.
 
     Args:
         flags: Beam's, checked.
         base_url: the model's endpoint; None for the embedded model, which listens on loopback.
-        paths: the output directory and every input file.
+        dataset: the dataset's directory.
+        files: every input file.
         seconds: how long a job server may take to answer.
 
     Raises:
@@ -107,7 +128,7 @@ def check_runner(
             "others; give --model and a --base-url that they reach"
         )
     if runner.workers is Workers.CLOUD:
-        for path in paths:
+        for path in (dataset, *files):
             if "://" not in path:
                 raise OptionError(
                     f"{path}: the workers of {runner.name} have no folder in common with this "
@@ -119,13 +140,17 @@ def check_runner(
             "install it, or name a job server that runs with --runner=PortableRunner "
             "--job_endpoint=HOST:PORT"
         )
-    if runner.endpoint is not None:
-        if runner.workers is Workers.HERE and not is_loopback(f"http://{runner.endpoint}"):
-            raise OptionError(
-                f"--environment_type=LOOPBACK has this process do the work, which {runner.endpoint}"
-                " on another machine does not reach; use PROCESS or EXTERNAL"
-            )
-        _check_answers(runner, seconds)
+    if runner.workers is Workers.HERE and not all(
+        is_loopback(_with_scheme(place)) for place in (runner.job_endpoint, runner.master) if place
+    ):
+        raise OptionError(
+            "--environment_type=LOOPBACK has this process do the work, which a cluster on other "
+            "machines does not reach; use PROCESS or EXTERNAL"
+        )
+    if runner.job_endpoint is not None:
+        _check_job_server(runner.job_endpoint, seconds)
+    if runner.master is not None:
+        _check_flink(runner.master, dataset, seconds)
 
 
 def check_parallelism(flags: Sequence[str], partitions: int) -> None:
@@ -264,11 +289,14 @@ def beam_arguments(flags: Sequence[str]) -> list[str]:
     return arguments if named else [*arguments, "--runner=FnApiRunner"]
 
 
-def pipeline_options(flags: Sequence[str]) -> Any:
-    """Return Beam's options for a run, with the directory that relative paths start from."""
+def pipeline_options(flags: Sequence[str], dataset: str) -> Any:
+    """Return Beam's options for a run on the dataset at this path.
+
+    They also say what the job is called, and from which directory relative paths start.
+    """
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    arguments = beam_arguments(flags)
+    arguments = [f"--job_name={job_name(dataset)}", *beam_arguments(flags)]
     if runner_of(flags).workers in (Workers.THIS_MACHINE, Workers.OTHER_MACHINES):
         _worker_options()
         arguments.append(f"--{WORKING_DIRECTORY}={os.getcwd()}")
@@ -290,30 +318,39 @@ def _worker_options() -> type:
     return WorkerOptions
 
 
-def _check_answers(runner: Runner, seconds: float) -> None:
-    """See that the job service, or Flink, is there.
+def _with_scheme(place: str) -> str:
+    return place if "://" in place else f"http://{place}"
+
+
+def _check_job_server(endpoint: str, seconds: float) -> None:
+    """See that Beam's job server is there.
 
     Raises:
         OptionError: it is not.
     """
-    remedy = "start it (make flink-up has one on this machine), or put its address right"
-    if runner.name == "FlinkRunner":
-        import urllib.request
-
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            opener.open(f"http://{runner.endpoint}/overview", timeout=seconds).close()
-        except OSError as error:
-            raise OptionError(
-                f"--flink_master={runner.endpoint}: no Flink answers there; {remedy}"
-            ) from error
-        return
     import grpc
 
-    with grpc.insecure_channel(runner.endpoint) as channel:
+    with grpc.insecure_channel(endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=seconds)
         except grpc.FutureTimeoutError as error:
             raise OptionError(
-                f"--job_endpoint={runner.endpoint}: no job server answers there; {remedy}"
+                f"--job_endpoint={endpoint}: no job server answers there; {_REMEDY}"
             ) from error
+
+
+def _check_flink(master: str, dataset: str, seconds: float) -> None:
+    """See that Flink is there, and that no job of an earlier run works on the dataset.
+
+    Raises:
+        OptionError: it is not, or there is one.
+    """
+    try:
+        running = running_jobs(master, job_name(dataset), seconds)
+    except OSError as error:
+        raise OptionError(f"--flink_master={master}: no Flink answers there; {_REMEDY}") from error
+    if running:
+        raise OptionError(
+            f"job {running[0]} of an earlier run still works on {dataset}; wait for it to end, or "
+            f"cancel it at {_with_scheme(master)}, and run again: no call is repeated"
+        )

@@ -9,11 +9,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
+from pipelines.flink_jobs import cancel_jobs
 from pipelines.options import RunOptions
-from pipelines.runners import Workers, pipeline_options, runner_of
+from pipelines.runners import Runner, Workers, pipeline_options, runner_of
 from pipelines.stopping import at_stop
 from transforms import errors
 from transforms.ledger import render_funnel
@@ -27,7 +29,7 @@ from transforms.llm.streaming import NAMESPACE
 from transforms.publishing import storage
 from transforms.publishing.publication import Run
 from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
-from transforms.publishing.versions import Version
+from transforms.publishing.versions import Version, dataset_of
 from transforms.reading.files import fingerprint
 
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
@@ -130,14 +132,16 @@ def run_pipeline(
     """
     import apache_beam as beam
 
+    runner = runner_of(flags)
+    options = pipeline_options(flags, dataset_of(version))
     try:
         with Progress():
-            pipeline = beam.Pipeline(options=pipeline_options(flags))
+            pipeline = beam.Pipeline(options=options)
             build(pipeline)
             result = pipeline.run()
-            with at_stop(result.cancel):
+            with at_stop(partial(_cancel, runner, options, result)):
                 result.wait_until_finish()
-        if runner_of(flags).workers is not Workers.HERE:
+        if runner.workers is not Workers.HERE:
             _log_counts(result)
     except RuntimeError as error:
         raise _told_by_worker(error) from None
@@ -146,6 +150,13 @@ def run_pipeline(
         # follow the next run of this process.
         close_engines()
     return read_result(version)
+
+
+def _cancel(runner: Runner, options: Any, result: Any) -> None:
+    """Cancel a job that may run elsewhere."""
+    if runner.master is not None:
+        cancel_jobs(runner.master, options.get_all_options()["job_name"])
+    result.cancel()
 
 
 def _log_counts(result: Any) -> None:

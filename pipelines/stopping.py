@@ -66,6 +66,7 @@ def _watch(told: int, program: str) -> None:
         if numbers[0] in SIGNALS:
             # What is broken off here is no news of Beam's.
             logging.disable(logging.CRITICAL)
+            threading.excepthook = lambda _: None
             os.write(2, f"{program}: stopped; run it again to carry on\n".encode())
             # The functions for the process's end close engines, and job servers of Beam's own.
             for action in (*_at_stop, atexit._run_exitfuncs):

@@ -83,7 +83,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     prompts = load_task_prompts()
     drafting = DraftAnalyses(prompts, draft_settings(options))
     dataset = dataset_path(options.output, DATASET)
-    check_runner(options.beam, served_at(options), [dataset, *input_paths(inputs)])
+    check_runner(options.beam, served_at(options), dataset, input_paths(inputs))
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])

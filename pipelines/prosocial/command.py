@@ -69,7 +69,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
     prompts = load_prompts(PROMPTS)
     dataset = dataset_path(options.output, DATASET)
     files = [*(one.path for one in seeds), *responses, *annotations]
-    check_runner(options.beam, served_at(options), [dataset, *files])
+    check_runner(options.beam, served_at(options), dataset, files)
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         drafting = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")

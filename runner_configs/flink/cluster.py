@@ -105,6 +105,11 @@ class FlinkCluster:
         """What ``--job_endpoint`` is to be."""
         return f"localhost:{self.ports.job}"
 
+    @property
+    def master(self) -> str:
+        """What ``--flink_master`` is to be."""
+        return f"localhost:{self.ports.rest}"
+
     def fetch(self) -> None:
         """Fetch the jars, unless they are there.
 
@@ -159,7 +164,7 @@ class FlinkCluster:
         self._start(
             "jobserver",
             _JOB_SERVER,
-            f"--flink-master={f'localhost:{ports.rest}' if task_managers else '[local]'}",
+            f"--flink-master={self.master if task_managers else '[local]'}",
             f"--job-port={ports.job}",
             f"--artifact-port={ports.artifact}",
             f"--expansion-port={ports.expansion}",
@@ -248,7 +253,7 @@ class FlinkCluster:
         """Return what Flink's REST interface answers at ``path``, None where it does not."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"http://localhost:{self.ports.rest}{path}", timeout=5) as response:
+            with opener.open(f"http://{self.master}{path}", timeout=5) as response:
                 answer: Mapping[str, Any] = json.load(response)
                 return answer
         except (OSError, ValueError):
@@ -410,12 +415,12 @@ def main(arguments: list[str] | None = None) -> int:
         logger.info("no cluster runs in %s", cluster.directory)
         return 1
     logger.info(
-        "%s; %s TaskManagers with %s slots; --job_endpoint=%s; http://localhost:%s",
+        "%s; %s TaskManagers with %s slots; --job_endpoint=%s --flink_master=%s",
         ", ".join(f"{name} {process}" for name, process in processes.items()),
         overview["taskmanagers"],
         overview["slots-total"],
         cluster.job_endpoint,
-        cluster.ports.rest,
+        cluster.master,
     )
     return 0
 

@@ -50,6 +50,7 @@ def flags(runner: str, request: pytest.FixtureRequest) -> list[str]:
     portable = ["--runner=PortableRunner", f"--job_endpoint={cluster.job_endpoint}"]
     if "embedded" in runner:
         return [*portable, "--environment_type=LOOPBACK"]
+    portable.append(f"--flink_master={cluster.master}")
     return [*portable, *PROCESS, "--environment_cache_millis=20000", "--parallelism=2"]
 
 

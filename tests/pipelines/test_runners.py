@@ -54,12 +54,12 @@ def closed_port() -> Iterator[int]:
         ),
         (
             (*ELSEWHERE, "--parallelism=8"),
-            Runner("PortableRunner", Workers.OTHER_MACHINES, "jobs.example:8099", 8),
+            Runner("PortableRunner", Workers.OTHER_MACHINES, "jobs.example:8099", None, 8),
         ),
         (("--runner=FlinkRunner",), Runner("FlinkRunner", Workers.HERE)),
         (
             ("--runner=FlinkRunner", "--flink_master=https://f:8081", "--environment_type=DOCKER"),
-            Runner("FlinkRunner", Workers.OTHER_MACHINES, "f:8081"),
+            Runner("FlinkRunner", Workers.OTHER_MACHINES, None, "https://f:8081"),
         ),
         (DATAFLOW, Runner("DataflowRunner", Workers.CLOUD)),
     ],
@@ -98,13 +98,13 @@ def test_workers_on_other_machines_reach_no_loopback(
     flags: tuple[str, ...], base_url: str | None
 ) -> None:
     with pytest.raises(OptionError, match="from this machine alone"):
-        check_runner(flags, base_url, ["gs://bucket/out"])
+        check_runner(flags, base_url, "gs://bucket/out", [])
 
 
 def test_dataflow_reads_and_writes_object_stores_alone() -> None:
-    check_runner(DATAFLOW, REMOTE, ["gs://bucket/out", "s3://bucket/seeds.csv"])
+    check_runner(DATAFLOW, REMOTE, "gs://bucket/out", ["s3://bucket/seeds.csv"])
     with pytest.raises(OptionError, match=r"/data/seeds\.csv: the workers of DataflowRunner"):
-        check_runner(DATAFLOW, REMOTE, ["gs://bucket/out", "/data/seeds.csv"])
+        check_runner(DATAFLOW, REMOTE, "gs://bucket/out", ["/data/seeds.csv"])
 
 
 def test_a_job_server_that_is_not_there_is_told_of(closed_port: int) -> None:
@@ -113,7 +113,7 @@ def test_a_job_server_that_is_not_there_is_told_of(closed_port: int) -> None:
         "--environment_type=LOOPBACK",
     )
     with pytest.raises(OptionError, match=r"no job server answers there; start it \(make flink-up"):
-        check_runner(flags, LOOPBACK, ["out"], seconds=0.5)
+        check_runner(flags, LOOPBACK, "out", [], seconds=0.5)
 
 
 def test_a_flink_that_is_not_there_is_told_of(
@@ -125,19 +125,19 @@ def test_a_flink_that_is_not_there_is_told_of(
         *("--environment_type=PROCESS", COMMAND),
     )
     with pytest.raises(OptionError, match="no Flink answers there"):
-        check_runner(flags, LOOPBACK, ["out"])
+        check_runner(flags, LOOPBACK, "out", [])
 
 
 def test_flink_runner_needs_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(OptionError, match="needs Java"):
-        check_runner(("--runner=FlinkRunner",), LOOPBACK, ["out"])
+        check_runner(("--runner=FlinkRunner",), LOOPBACK, "out", [])
 
 
 def test_loopback_workers_of_another_machines_job_server_are_refused() -> None:
     flags = (*ELSEWHERE[:2], "--environment_type=LOOPBACK")
     with pytest.raises(OptionError, match="has this process do the work"):
-        check_runner(flags, REMOTE, ["out"])
+        check_runner(flags, REMOTE, "out", [])
 
 
 def test_parallelism_goes_with_partitions() -> None:
@@ -151,9 +151,9 @@ def test_workers_of_others_are_told_where_relative_paths_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
-    told = pipeline_options(ELSEWHERE).get_all_options()
+    told = pipeline_options(ELSEWHERE, "out").get_all_options()
     assert told[WORKING_DIRECTORY] == str(tmp_path)
-    assert WORKING_DIRECTORY not in pipeline_options(()).get_all_options(drop_default=True)
+    assert WORKING_DIRECTORY not in pipeline_options((), "out").get_all_options(drop_default=True)
 
 
 @pytest.mark.parametrize(
