@@ -22,7 +22,7 @@ setup(
         "transforms.llm": ["*.yaml"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
-        "runner_configs": ["*.yaml"],
+        "runner_configs": ["*.yaml", "*/*.yaml", "*/*.xml"],
     },
     install_requires=[
         "apache-beam>=2.77,<2.78",
@@ -64,5 +64,10 @@ setup(
         "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
         "s3": ["boto3>=1.35", "s3fs"],
     },
-    entry_points={"console_scripts": ["remint = pipelines.cli:main"]},
+    entry_points={
+        "console_scripts": [
+            "remint = pipelines.cli:main",
+            "remint-worker = runner_configs.worker:main",
+        ]
+    },
 )

@@ -29,7 +29,7 @@ def estimate_calls(
     Raises:
         RemintError: what a step raised.
     """
-    counts = run_and_count(rehearse, flags)
+    counts = run_and_count(rehearse, flags, dataset)
     pace = Pace(engine.concurrency, engine.rpm, engine.tpm)
     return estimate(counts, prices_of(engine), pace, known_latency(dataset, engine.model))
 

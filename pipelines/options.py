@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipelines.runners import check_flags
 from transforms.errors import OptionError
 from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES
@@ -308,7 +309,7 @@ def parse(
     config, beam_config = _read_config(flags.pop("config", None), options_class)
     configured = (flag for name, value in beam_config.items() for flag in _beam_flags(name, value))
     beam = (*configured, *rest)
-    _check_beam_flags(beam, beam_config)
+    check_flags(beam, beam_config)
     values: dict[str, Any] = {**config, **flags, "beam": beam}
     if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
         values["base_url"] = os.environ["OPENAI_BASE_URL"]
@@ -367,75 +368,3 @@ def _beam_flags(name: str, value: Any) -> list[str]:
     if isinstance(value, list):
         return [f"--{name}={item}" for item in value]
     return [f"--{name}={value}"]
-
-
-def _check_beam_flags(flags: Sequence[str], names: Iterable[str]) -> None:
-    """Refuse flags and ``names`` that Beam does not know, and flags that are known to lose data."""
-    named = [f"--{name}" for name in names]
-    if not flags and not named:
-        return
-    import apache_beam as beam
-    from apache_beam.options import pipeline_options as beam_options
-
-    class BeamParser(beam_options._BeamArgumentParser):  # type: ignore[misc]
-        """Beam's own parser, which raises where argparse would end the process."""
-
-        def error(self, message: str) -> NoReturn:
-            """Raise what argparse found wrong."""
-            raise OptionError(f"Apache Beam's options: {message}")
-
-    option_parser = BeamParser(allow_abbrev=False, add_help=False)
-    for options_class in dict.fromkeys(beam_options.PipelineOptions.__subclasses__()):
-        options_class._add_argparse_args(option_parser)
-    known, unknown = option_parser.parse_known_args(list(flags))
-    unknown += [name for name in named if name not in option_parser._option_string_actions]
-    if unknown:
-        raise OptionError(
-            f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
-            "(see --help; spelled-out names only)"
-        )
-    if known.direct_running_mode == "multi_threading":
-        raise OptionError(
-            "--direct_running_mode=multi_threading loses rows in silence in Apache Beam 2.77; "
-            "use in_memory (the default) or multi_processing"
-        )
-    experiments = known.experiments or []
-    if any(str(item).startswith("data_buffer_time_limit_ms") for item in experiments):
-        raise OptionError(
-            "--experiments=data_buffer_time_limit_ms uses the stream that loses rows in Apache "
-            "Beam 2.77; leave it out"
-        )
-    try:
-        beam.Pipeline(options=beam_options.PipelineOptions(beam_arguments(flags)))
-    except (ValueError, ImportError) as error:
-        raise OptionError(f"Apache Beam's options: {error}") from None
-
-
-def beam_arguments(flags: Sequence[str]) -> list[str]:
-    """Return Beam's flags with our default runner, and DirectRunner mapped to it.
-
-    Beam's DirectRunner first tries to download another runner and sends some transforms to a slow
-    one; FnApiRunner is the one that was measured (ARCHITECTURE.md).
-    """
-    arguments = []
-    named = False
-    items = iter(flags)
-    for flag in items:
-        name, _, value = flag.partition("=")
-        if name == "--runner":
-            named = True
-            runner = value or next(items, "")
-            arguments.append(f"--runner={'FnApiRunner' if runner == 'DirectRunner' else runner}")
-        else:
-            arguments.append(flag)
-    return arguments if named else [*arguments, "--runner=FnApiRunner"]
-
-
-def several_processes(flags: Sequence[str]) -> bool:
-    """Return whether Beam's ``flags`` have the work done in several processes, for all we know."""
-    from apache_beam.options import pipeline_options as beam_options
-
-    options = beam_options.PipelineOptions(beam_arguments(flags))
-    runner = options.view_as(beam_options.StandardOptions).runner
-    mode = options.view_as(beam_options.DirectOptions).direct_running_mode
-    return not (str(runner).endswith("FnApiRunner") and mode == "in_memory")

@@ -10,10 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.options import CALL_OPTIONS, RunOptions, beam_arguments, several_processes
+from pipelines.flink_jobs import cancel_jobs
+from pipelines.options import CALL_OPTIONS, RunOptions
+from pipelines.runners import Runner, pipeline_options, runner_of, several_processes
+from pipelines.stopping import at_stop
 from transforms import errors
 from transforms.errors import OptionError
 from transforms.ledger import render_funnel
@@ -38,7 +42,7 @@ from transforms.publishing.publish import (
     Status,
     read_result,
 )
-from transforms.publishing.versions import Version
+from transforms.publishing.versions import Version, dataset_of
 
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
@@ -153,6 +157,11 @@ def for_partitions(
     return replace(settings, partitions=partitions, lanes=lanes)
 
 
+def served_at(options: RunOptions) -> str | None:
+    """Return the base URL of the endpoint that is called; None where the embedded model serves."""
+    return None if options.embedded else options.base_url or PUBLIC_ENDPOINT
+
+
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
     """Return what the user says of the things that all versions of a dataset share."""
     return {} if options.partitions is None else {"partitions": options.partitions}
@@ -208,26 +217,35 @@ def run_pipeline(
         RemintError: what a step raised, or that something could not be written.
     """
     with Progress(display(prices_of(engine)), engine.partitions):
-        counts = run_and_count(build, flags)
+        counts = run_and_count(build, flags, dataset_of(version))
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 
-def run_and_count(build: Callable[[Any], None], flags: Sequence[str]) -> dict[str, int]:
+def run_and_count(
+    build: Callable[[Any], None], flags: Sequence[str], dataset: str
+) -> dict[str, int]:
     """Build and run a pipeline with Beam's ``flags``; return the sums of remint's counters.
+
+    Args:
+        build: adds the pipeline's steps to it.
+        flags: Beam's own options.
+        dataset: the directory of the dataset that the run is on.
 
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
     import apache_beam as beam
     from apache_beam.metrics import MetricsFilter
-    from apache_beam.options.pipeline_options import PipelineOptions
 
+    runner = runner_of(flags)
+    options = pipeline_options(flags, dataset)
     try:
-        pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments(flags)))
+        pipeline = beam.Pipeline(options=options)
         build(pipeline)
         result = pipeline.run()
-        result.wait_until_finish()
+        with at_stop(partial(_cancel, runner, options, result)):
+            result.wait_until_finish()
         counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     except RuntimeError as error:
         raise _told_by_worker(error) from None
@@ -238,8 +256,15 @@ def run_and_count(build: Callable[[Any], None], flags: Sequence[str]) -> dict[st
     counts: dict[str, int] = {}
     for counter in counters:
         name = counter.key.metric.name
-        counts[name] = counts.get(name, 0) + counter.result
+        counts[name] = counts.get(name, 0) + (counter.result or 0)
     return counts
+
+
+def _cancel(runner: Runner, options: Any, result: Any) -> None:
+    """Cancel a job that may run elsewhere."""
+    if runner.master is not None:
+        cancel_jobs(runner.master, options.get_all_options()["job_name"])
+    result.cancel()
 
 
 def _told_by_worker(error: RuntimeError) -> Exception:

@@ -24,6 +24,7 @@ from pipelines.metricinstruct.inputs import (
     SourceInput,
     excluded_keys,
     input_fingerprints,
+    input_paths,
     source_inputs,
 )
 from pipelines.metricinstruct.lengths import EMBEDDED_LENGTHS, Lengths
@@ -40,6 +41,7 @@ from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
+from pipelines.runners import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -48,6 +50,7 @@ from pipelines.running import (
     for_partitions,
     report,
     run_pipeline,
+    served_at,
     serving,
 )
 from transforms.errors import OptionError
@@ -87,8 +90,10 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     draft = _draft_plan(options)
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
+    check_runner(options.beam, served_at(options), dataset, input_paths(draft.inputs))
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
         draft = replace(
             draft,

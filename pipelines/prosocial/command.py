@@ -23,6 +23,7 @@ from pipelines.prosocial.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
+from pipelines.runners import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -31,6 +32,7 @@ from pipelines.running import (
     for_partitions,
     report,
     run_pipeline,
+    served_at,
     serving,
 )
 from transforms.llm.estimates import Estimate
@@ -72,8 +74,12 @@ def mint(options: ProsocialOptions) -> PublishResult:
     """
     draft = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
+    crowd = [*draft.responses, *draft.annotations]
+    files = [*(one.path for one in draft.seeds), *crowd]
+    check_runner(options.beam, served_at(options), dataset, files)
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+        check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
         draft = replace(
             draft,
@@ -81,7 +87,6 @@ def mint(options: ProsocialOptions) -> PublishResult:
             split_salt=shared["split_salt"],
             engine=for_partitions(engine, options, shared["partitions"]),
         )
-        crowd = [*draft.responses, *draft.annotations]
         logger.info(
             "%d seed files, %d crowd files; %s drafts; writing %s",
             len(draft.seeds),
@@ -90,7 +95,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             version.path,
         )
         prompts = draft.drafting.prompts
-        read = [fingerprint(path) for path in (*(one.path for one in draft.seeds), *crowd)]
+        read = [fingerprint(path) for path in files]
         plan = Plan(
             draft=draft,
             authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),

@@ -23,7 +23,7 @@ def failing(kind: type[Exception], *arguments: object, flags: tuple[str, ...] = 
     def build(pipeline: beam.Pipeline) -> None:
         _ = pipeline | beam.Create([1]) | "Step" >> beam.Map(lambda _: fail(kind, *arguments))
 
-    run_and_count(build, flags)
+    run_and_count(build, flags, "made-up")
 
 
 @pytest.mark.parametrize("flags", [(), IN_PROCESSES], ids=["one process", "two processes"])

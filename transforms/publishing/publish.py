@@ -30,7 +30,7 @@ from transforms.publishing.suites import (
     version_tables,
     warning_lines,
 )
-from transforms.publishing.versions import Version, versions
+from transforms.publishing.versions import Version, dataset_of, versions
 
 REFUSED_NAME = "refused.json"
 LEDGER_NAME = "ledger.json"
@@ -188,8 +188,7 @@ def read_result(version: Version) -> PublishResult:
 
 def _complete_before(version: Version) -> Version | None:
     """Return the newest complete version older than ``version``, which itself may be gone."""
-    dataset = version.path.rstrip("/").rsplit("/", 1)[0]
-    older = [other for other in versions(dataset) if other.number < version.number]
+    older = [other for other in versions(dataset_of(version)) if other.number < version.number]
     return next((other for other in reversed(older) if other.complete), None)
 
 

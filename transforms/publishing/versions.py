@@ -235,5 +235,10 @@ def _entry(dataset: str, version: Version) -> VersionEntry:
     )
 
 
+def dataset_of(version: Version) -> str:
+    """Return the directory of the dataset that ``version`` is one of."""
+    return version.path.rstrip("/").rsplit("/", 1)[0]
+
+
 def _version_path(path: str, number: int) -> str:
     return storage.join(path, f"v{number:04d}")
