@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipelines.runners import check_flags
+from pipelines.beam_flags import check_flags
 from transforms.errors import OptionError
 from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES

@@ -41,7 +41,7 @@ from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
-from pipelines.runners import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,

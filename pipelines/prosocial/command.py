@@ -23,7 +23,7 @@ from pipelines.prosocial.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
-from pipelines.runners import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
