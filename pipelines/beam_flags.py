@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -11,6 +12,11 @@ from transforms.errors import OptionError
 
 #: Beam's options go into the job's description, which runners show, keep and log.
 _SECRET = ("s3_secret_access_key", "s3_session_token", "azure_connection_string")
+_NEEDED_BY_DATAFLOW = {
+    "project": "PROJECT",
+    "region": "europe-west1",
+    "temp_location": "gs://BUCKET/temp",
+}
 
 
 def check_flags(flags: Sequence[str], names: Iterable[str]) -> None:
@@ -46,8 +52,11 @@ def check_flags(flags: Sequence[str], names: Iterable[str]) -> None:
         )
     for fault in (*_faults(known), *_faults_of_runner(known)):
         raise OptionError(fault)
+    options = beam_options.PipelineOptions(beam_arguments(flags))
+    # Dataflow's options are checked by asking Google about the buckets; a dry run's are not.
+    options.view_as(beam_options.TestOptions).dry_run = True
     try:
-        beam.Pipeline(options=beam_options.PipelineOptions(beam_arguments(flags)))
+        beam.Pipeline(options=options)
     except (ValueError, ImportError) as error:
         raise OptionError(f"Apache Beam's options: {error}") from None
 
@@ -71,6 +80,11 @@ def _faults(known: Any) -> Iterator[str]:
                 "variable of the store's own client (AWS_SECRET_ACCESS_KEY and its like) for this "
                 "process and its workers"
             )
+    if known.dry_run:
+        yield (
+            "--dry_run is Beam's, and the local runners make every call in spite of it; write "
+            "--dry-run to be told what the calls come to"
+        )
     if known.save_main_session:
         yield (
             "--save_main_session pickles the program that starts the run; remint is a package that "
@@ -104,6 +118,22 @@ def _faults_of_runner(known: Any) -> Iterator[str]:
             '--environment_type=PROCESS needs --environment_config=\'{"command": '
             '"remint-worker"}\', the program that a worker is started by'
         )
+    if name == "DataflowRunner":
+        yield from _faults_of_dataflow(known)
+
+
+def _faults_of_dataflow(known: Any) -> Iterator[str]:
+    """Yield what Dataflow lacks; where Beam would go by the machine's settings, we don't guess."""
+    for option, example in _NEEDED_BY_DATAFLOW.items():
+        if not getattr(known, option):
+            yield f"--runner=DataflowRunner needs --{option}={example} (docs/dataflow.md)"
+    if not (known.sdk_container_image or known.setup_file or known.extra_packages):
+        yield (
+            "--runner=DataflowRunner needs remint on its workers: --sdk_container_image=IMAGE with "
+            "remint in it, or --setup_file=./setup.py of a checkout (docs/dataflow.md)"
+        )
+    if known.setup_file and not os.path.isfile(known.setup_file):
+        yield f"--setup_file={known.setup_file}: there is no such file; name remint's setup.py"
 
 
 def _command(config: str | None) -> str | None:

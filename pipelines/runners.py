@@ -38,6 +38,7 @@ class Runner:
         job_endpoint: ``host:port`` of the Beam job server it submits to, where one runs already.
         master: address of Flink's REST interface, where it is known.
         parallelism: how many slots it takes; None where the runner decides.
+        describes: whether it writes the job down for others to start (a Dataflow template).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Runner:
     job_endpoint: str | None = None
     master: str | None = None
     parallelism: int | None = None
+    describes: bool = False
 
     @property
     def outlives_driver(self) -> bool:
@@ -61,7 +63,8 @@ def runner_of(flags: Sequence[str]) -> Runner:
     portable = options.view_as(beam_options.PortableOptions)
     flink = options.view_as(beam_options.FlinkRunnerOptions)
     if name == "DataflowRunner":
-        return Runner(name, Workers.CLOUD)
+        template = options.view_as(beam_options.GoogleCloudOptions).template_location
+        return Runner(name, Workers.CLOUD, describes=bool(template))
     master = None if flink.flink_master in OWN_MASTERS else flink.flink_master
     job_endpoint = None
     if name == "PortableRunner" and portable.job_endpoint != "embed":
@@ -111,11 +114,13 @@ def beam_arguments(flags: Sequence[str]) -> list[str]:
 def pipeline_options(flags: Sequence[str], dataset: str) -> Any:
     """Return Beam's options for a run on the dataset at this path.
 
-    They also say what the job is called, and from which directory relative paths start.
+    They also say what the job is called, and from which directory relative paths start. Dataflow
+    would pickle the program that starts the run; what workers need of it is in the package.
     """
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    arguments = [f"--job_name={job_name(dataset)}", *beam_arguments(flags)]
+    name = f"--job_name={job_name(dataset)}"
+    arguments = [name, "--no_save_main_session", *beam_arguments(flags)]
     if runner_of(flags).workers in (Workers.THIS_MACHINE, Workers.OTHER_MACHINES):
         worker_options()
         arguments.append(f"--{WORKING_DIRECTORY}={os.getcwd()}")

@@ -218,6 +218,9 @@ def run_pipeline(
     """
     with Progress(display(prices_of(engine)), engine.partitions):
         counts = run_and_count(build, flags, dataset_of(version))
+    if runner_of(flags).describes:
+        message = f"the job is written down; when it has run, {version.path} is there"
+        return PublishResult(Status.DESCRIBED, version.number, version.path, message)
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
@@ -246,7 +249,7 @@ def run_and_count(
         result = pipeline.run()
         with at_stop(partial(_cancel, runner, options, result)):
             result.wait_until_finish()
-        counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+        metrics = result.metrics()
     except RuntimeError as error:
         raise _told_by_worker(error) from None
     finally:
@@ -254,7 +257,9 @@ def run_and_count(
         # follow the next run of this process.
         close_engines()
     counts: dict[str, int] = {}
-    for counter in counters:
+    if metrics is None:  # of a job that has only been written down
+        return counts
+    for counter in metrics.query(MetricsFilter().with_namespace(NAMESPACE))["counters"]:
         name = counter.key.metric.name
         counts[name] = counts.get(name, 0) + (counter.result or 0)
     return counts
@@ -306,8 +311,8 @@ def report(result: PublishResult, describe: Callable[[Tables], list[str]] | None
 
 
 def exit_code(result: PublishResult) -> int:
-    """Return 0 where a version stands or something waits to carry on, else 1."""
-    if result.status in (Status.PUBLISHED, Status.UNCHANGED):
+    """Return 0 where a version stands, or is to come, or something waits to carry on, else 1."""
+    if result.status in (Status.PUBLISHED, Status.UNCHANGED, Status.DESCRIBED):
         return 0
     if result.status is Status.INCOMPLETE:
         ledger = storage.read_json(storage.join(result.path, LEDGER_NAME))

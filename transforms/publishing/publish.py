@@ -47,6 +47,7 @@ class Status(str, Enum):
     INCOMPLETE = "incomplete"  # no row of the default configuration is complete
     LEDGER_OPEN = "ledger_open"
     INVALID = "invalid"  # a suite refuses a shard or the version
+    DESCRIBED = "described"  # the job was written down for others to start, and publishes then
 
 
 @dataclass(frozen=True)
