@@ -22,7 +22,7 @@ setup(
         "transforms.llm": ["*.yaml"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
-        "runner_configs": ["*.yaml", "*/*.yaml", "*/*.xml"],
+        "runner_configs": ["*.yaml", "*/*.yaml", "*/*.xml", "*/*.json", "*/Dockerfile"],
     },
     install_requires=[
         "apache-beam>=2.77,<2.78",
@@ -68,6 +68,7 @@ setup(
         "console_scripts": [
             "remint = pipelines.cli:main",
             "remint-worker = runner_configs.worker:main",
+            "remint-worker-pool = runner_configs.worker_pool:main",
         ]
     },
 )

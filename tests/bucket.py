@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,10 +46,10 @@ class BucketFileSystem(FileSystem):  # type: ignore[misc]
         return False
 
     def _list(self, dir_or_prefix: str) -> Iterator[FileMetadata]:
-        for file in sorted(glob.iglob(glob.escape(self.path(dir_or_prefix)) + "**", recursive=True)):
-            for found in [Path(file), *Path(file).rglob("*")]:
-                if found.is_file():
-                    yield self.metadata(_PREFIX + found.relative_to(self.root).as_posix())
+        for file in sorted(self.root.rglob("*")):
+            name = _PREFIX + file.relative_to(self.root).as_posix()
+            if file.is_file() and name.startswith(dir_or_prefix):
+                yield self.metadata(name)
 
     def create(self, path: str, mime_type: str, compression_type: str) -> BinaryIO:
         assert compression_type == CompressionTypes.UNCOMPRESSED

@@ -12,6 +12,7 @@ ELSEWHERE = (
     *("--runner=PortableRunner", "--job_endpoint=jobs.example:8099"),
     *("--environment_type=PROCESS", COMMAND),
 )
+DATAFLOW = ("--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=gs://b/t")
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,13 @@ ELSEWHERE = (
         (("--s3_session_token=geheim",), "would be shown and logged"),
         (("--save_main_session",), "leave it out"),
         (("--direct_running_mode=multi_threading",), "loses rows in silence"),
+        (("--dry_run=True",), "write --dry-run"),
+        (("--runner=DataflowRunner",), "needs --project="),
+        (("--runner=DataflowRunner", "--project=p"), "needs --region="),
+        (DATAFLOW[:3], "needs --temp_location="),
+        (DATAFLOW, "needs remint on its workers"),
+        ((*DATAFLOW, "--setup_file=elsewhere/setup.py"), "there is no such file"),
+        (("--runner=FlinkRunner", "--flink_version=1.2"), "invalid choice: '1.2'"),
     ],
 )
 def test_what_a_runner_cannot_do_is_refused(flags: tuple[str, ...], message: str) -> None:

@@ -46,6 +46,10 @@ DATAFLOW = ("--runner=DataflowRunner", "--project=p", "--region=r", "--temp_loca
             Runner("FlinkRunner", Workers.OTHER_MACHINES, None, "https://f:8081"),
         ),
         (DATAFLOW, Runner("DataflowRunner", Workers.CLOUD)),
+        (
+            (*DATAFLOW, "--template_location=gs://b/job"),
+            Runner("DataflowRunner", Workers.CLOUD, describes=True),
+        ),
     ],
 )
 def test_flags_describe_a_runner(flags: tuple[str, ...], expected: Runner) -> None:
