@@ -79,14 +79,14 @@ $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw:
 		$(if $(findstring prism,$@),$(PRISM),$(S3_SERVER))
 
 test-cluster: $(VENV)/.installed-cluster $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw
-	@$(BIN)/python -m runner_configs.flink.cluster fetch
-	@$(BIN)/python -m pytest -m cluster tests/cluster
+	@$(BIN)/python -m runner_configs.flink fetch
+	@$(BIN)/python -m pytest -m "" tests/cluster tests/runner_configs
 
 flink-up: install
-	@$(BIN)/python -m runner_configs.flink.cluster up
+	@$(BIN)/python -m runner_configs.flink up
 
 flink-down: install
-	@$(BIN)/python -m runner_configs.flink.cluster down
+	@$(BIN)/python -m runner_configs.flink down
 
 check: install
 	@$(BIN)/ruff check .
