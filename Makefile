@@ -65,9 +65,9 @@ test: install
 $(VENV)/.installed-cluster: $(INSTALLED)
 	@echo "== installing what reaches object stores and Dataflow"
 	@if [ -x $(BIN)/uv ]; then \
-		VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --compile-bytecode --editable '.[embedded,dev,gcp,s3]'; \
+		VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --compile-bytecode --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
 	else \
-		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[embedded,dev,gcp,s3]'; \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
 	fi
 	@touch $@
 

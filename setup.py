@@ -60,6 +60,8 @@ setup(
             "tiktoken>=0.12",
             "bpe-openai>=0.1.4,<0.2",
         ],
+        # Schemas that the Kubernetes example is held against.
+        "kubernetes": ["kubernetes-validate>=1.37", "jsonschema>=4"],
         # Seeds, cache and output on object stores, and the Dataflow runner.
         "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
         "s3": ["boto3>=1.35", "s3fs"],
