@@ -23,6 +23,8 @@ from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES
 
 DEFAULT_PARTITIONS = 16
+#: Each has a file in every configuration and a folder in the cache.
+MAX_PARTITIONS = 4096
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
@@ -50,7 +52,7 @@ class RunOptions(BaseModel):
 
     output: str = Field(min_length=1)
     limit: int | None = Field(default=None, ge=1)
-    partitions: int | None = Field(default=None, ge=1, le=4096)
+    partitions: int | None = Field(default=None, ge=1, le=MAX_PARTITIONS)
 
     model: str | None = None
     base_url: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -135,6 +136,25 @@ def several_processes(flags: Sequence[str]) -> bool:
     runner = options.view_as(beam_options.StandardOptions).runner
     mode = options.view_as(beam_options.DirectOptions).direct_running_mode
     return not (str(runner).endswith("FnApiRunner") and mode == "in_memory")
+
+
+def worker_processes(flags: Sequence[str]) -> int:
+    """Return how many worker processes a run has at most, as far as Beam's ``flags`` tell.
+
+    Dataflow starts one for each processor of a machine, whose number ends the machine type's name.
+    """
+    from apache_beam.options import pipeline_options as beam_options
+
+    runner = runner_of(flags)
+    options = beam_options.PipelineOptions(beam_arguments(flags))
+    if runner.name == "DataflowRunner":
+        chosen = options.view_as(beam_options.WorkerOptions)
+        processors = re.search(r"-([0-9]+)$", chosen.machine_type or "")
+        machines = int(chosen.max_num_workers or chosen.num_workers or 1)
+        return machines * (int(processors[1]) if processors else 1)
+    if runner.name == "FnApiRunner" and several_processes(flags):
+        return int(options.view_as(beam_options.DirectOptions).direct_num_workers) or 1
+    return runner.parallelism or 1
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from pipelines.dry_run import estimate_calls, render
+from pipelines.dry_run import estimate_calls, render, told_size
 from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
 from pipelines.metricinstruct.card import answer_lines
 from pipelines.metricinstruct.choice import ChoiceSettings
@@ -75,6 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(metricinstruct_parser(), MetricInstructOptions, arguments)
     if options.dry_run:
         print(render(estimate(options), options))
+        print(size(options))
         return 0
     result = mint(options)
     print(report(result, answer_lines))
@@ -128,6 +129,18 @@ def estimate(options: MetricInstructOptions) -> Estimate:
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
+
+
+def size(options: MetricInstructOptions) -> str:
+    """Return what a dry run tells of the input's size.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    plan = _draft_plan(options)
+    files = input_paths(plan.inputs)
+    dataset = dataset_path(options.output, DATASET)
+    return told_size(options, dataset, DATASET, files, plan.engine)
 
 
 def _draft_plan(options: MetricInstructOptions) -> DraftPlan:

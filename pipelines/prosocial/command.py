@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pipelines.dry_run import estimate_calls, render
+from pipelines.dry_run import estimate_calls, render, told_size
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
@@ -60,6 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(prosocial_parser(), ProsocialOptions, arguments)
     if options.dry_run:
         print(render(estimate(options), options))
+        print(size(options))
         return 0
     result = mint(options)
     print(report(result))
@@ -74,8 +75,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
     """
     draft = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
-    crowd = [*draft.responses, *draft.annotations]
-    files = [*(one.path for one in draft.seeds), *crowd]
+    files = _files(draft)
     check_runner(options.beam, served_at(options), dataset, files)
     with lock_dataset(dataset), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
@@ -90,7 +90,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
         logger.info(
             "%d seed files, %d crowd files; %s drafts; writing %s",
             len(draft.seeds),
-            len(crowd),
+            len(files) - len(draft.seeds),
             engine.model,
             version.path,
         )
@@ -114,6 +114,23 @@ def estimate(options: ProsocialOptions) -> Estimate:
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
+
+
+def size(options: ProsocialOptions) -> str:
+    """Return what a dry run tells of the input's size.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    plan = _draft_plan(options)
+    files = _files(plan)
+    dataset = dataset_path(options.output, DATASET)
+    return told_size(options, dataset, DATASET, files, plan.engine)
+
+
+def _files(plan: DraftPlan) -> list[str]:
+    """Return every input file of a run."""
+    return [*(one.path for one in plan.seeds), *plan.responses, *plan.annotations]
 
 
 def _draft_plan(options: ProsocialOptions) -> DraftPlan:

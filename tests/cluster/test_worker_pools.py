@@ -35,4 +35,5 @@ def test_each_task_manager_gets_its_workers_from_its_own_pool(tmp_path: Path) ->
         assert "workerpool-2" in cluster.down()
         assert not cluster.running()
     assert shard_bytes(result.path) == shard_bytes(expected.path)
-    assert ledger(result.path) == ledger(expected.path)
+    # Both made the calls: their latencies are their own.
+    assert ledger(result.path)["stages"] == ledger(expected.path)["stages"]

@@ -11,6 +11,7 @@ from pipelines.runners import (
     pipeline_options,
     runner_of,
     several_processes,
+    worker_processes,
 )
 from runner_configs.worker import WORKING_DIRECTORY
 
@@ -92,3 +93,18 @@ def test_the_local_runner_is_pinned(flags: tuple[str, ...], expected: list[str])
 )
 def test_runners_with_several_processes(flags: tuple[str, ...], several: bool) -> None:
     assert several_processes(flags) is several
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers"),
+    [
+        ((), 1),
+        (("--direct_running_mode=multi_processing", "--direct_num_workers=3"), 3),
+        ((*ELSEWHERE, "--parallelism=8"), 8),
+        (ELSEWHERE, 1),
+        ((*DATAFLOW, "--max_num_workers=4", "--machine_type=e2-standard-2"), 8),
+        ((*DATAFLOW, "--num_workers=3"), 3),
+    ],
+)
+def test_worker_processes_as_far_as_they_are_known(flags: tuple[str, ...], workers: int) -> None:
+    assert worker_processes(flags) == workers

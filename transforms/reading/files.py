@@ -93,6 +93,24 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
 
+def stored_size(path: str) -> int:
+    """Return the bytes of the file at ``path`` as it is stored.
+
+    Raises:
+        InputError: the file is not there.
+    """
+    if not _is_remote(path):
+        with reading(path):
+            return os.path.getsize(path)
+    from apache_beam.io.filesystems import FileSystems
+
+    try:
+        ((found,),) = (match.metadata_list for match in FileSystems.match([glob.escape(path)]))
+    except Exception as error:  # each file system has exceptions of its own
+        raise InputError(f"{path}: can't be looked at ({error}); check access to it") from error
+    return int(found.size_in_bytes)
+
+
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn any failure of a file or its compression into an InputError that names ``path``."""

@@ -12,6 +12,7 @@ from pipelines.options import parse
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from pipelines.runner_checks import check_parallelism
 from pipelines.runners import Workers, runner_of
+from pipelines.sizing import LANES_PER_WORKER, PARTITIONS_PER_WORKER
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "runner_configs" / "kubernetes"
@@ -58,10 +59,10 @@ def test_there_is_a_worker_pool_for_each_task_manager(monkeypatch: Any) -> None:
     assert f"--environment_config=localhost:{arguments[1]}" in chosen.beam
     managers = FLINK["spec"]["taskManager"]["replicas"]
     slots = int(FLINK["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"])
-    assert runner_of(chosen.beam).parallelism == managers * slots == chosen.lanes
-    assert chosen.partitions is not None
+    assert runner_of(chosen.beam).parallelism == managers * slots
+    assert chosen.lanes == LANES_PER_WORKER * managers * slots
+    assert chosen.partitions == PARTITIONS_PER_WORKER * managers * slots
     check_parallelism(chosen.beam, chosen.partitions)
-    assert chosen.partitions >= 8 * managers * slots
 
 
 def test_workers_and_driver_are_the_same_remint_with_the_same_secret() -> None:
