@@ -62,7 +62,8 @@ setup(
         ],
         # Seeds, cache and output on object stores, and the Dataflow runner.
         "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
-        "s3": ["boto3>=1.35", "s3fs"],
+        # s3fs is for loading; without its lower bound the newest boto3 would come with one of 2020.
+        "s3": ["boto3>=1.35", "s3fs>=2025.3"],
     },
     entry_points={
         "console_scripts": [

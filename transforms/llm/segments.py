@@ -13,7 +13,7 @@ from typing import Protocol
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 0.5
 FLUSH_BYTES = 1024 * 1024
 
 logger = logging.getLogger(__name__)
