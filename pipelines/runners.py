@@ -196,8 +196,8 @@ def check_flags(flags: Sequence[str], names: Iterable[str]) -> None:
     unknown += [name for name in named if name not in option_parser._option_string_actions]
     if unknown:
         raise OptionError(
-            f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
-            "(see --help; spelled-out names only)"
+            f"unknown option {unknown[0].partition('=')[0]!r}: neither remint nor Apache Beam has "
+            "it (see --help; spelled-out names only)"
         )
     for fault in (*_faults(known), *_faults_of_runner(known)):
         raise OptionError(fault)
@@ -301,6 +301,21 @@ def pipeline_options(flags: Sequence[str], dataset: str) -> Any:
         _worker_options()
         arguments.append(f"--{WORKING_DIRECTORY}={os.getcwd()}")
     return PipelineOptions(arguments)
+
+
+def use_filesystems(flags: Sequence[str]) -> None:
+    """Have this process reach object stores as Beam's ``flags``, which were checked, say.
+
+    Pipelines do that by themselves; what looks at a dataset before and after them does not.
+    """
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options import pipeline_options as beam_options
+
+    options = beam_options.PipelineOptions(beam_arguments(flags))
+    FileSystems.set_options(options)
+    endpoint = options.view_as(beam_options.S3Options).s3_endpoint_url
+    if endpoint is not None:
+        os.environ["AWS_ENDPOINT_URL_S3"] = endpoint  # for datasets, which does not go by Beam
 
 
 def several_processes(flags: Sequence[str]) -> bool:

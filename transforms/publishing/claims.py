@@ -33,7 +33,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 logger = logging.getLogger("remint.claims")
 
 
-class Held(Exception):
+class HeldError(Exception):
     """Another one's claim holds; ``body`` is what it says."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
@@ -86,10 +86,10 @@ class Lease:
         self._threads: list[threading.Thread] = []
 
     def take(self) -> None:
-        """Take the lease; where a claim stands there, wait until its holder shows itself or expires.
+        """Take the lease; where a claim stands there, wait until it is renewed or has expired.
 
         Raises:
-            Held: somebody else holds it.
+            HeldError: somebody else holds it.
             OSError: the store can't be used.
         """
         seen: dict[str, float] = {}
@@ -104,14 +104,14 @@ class Lease:
             storage.remove_file(self._path)
             for place, updated in alive.items():
                 if updated > seen.setdefault(place, updated):
-                    raise Held(_read(place))
+                    raise HeldError(_read(place))
             if pause < _LONGEST_PAUSE <= 2 * pause:
                 logger.info(
                     "%s is claimed; seeing whether its holder lives, %d seconds at most",
                     self._directory.rpartition("/")[0],
                     EXPIRY,
                 )
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def release(self) -> None:

@@ -1,9 +1,9 @@
 """One run at a time per dataset, so that two don't pay for the same calls.
 
 On a local filesystem that is an advisory lock that the kernel releases with the process: a BSD
-``flock`` on ``<dataset>/.lock``, gone with its holder even after ``kill -9``. On object stores it is
-a lease, see ``transforms.publishing.claims``, below ``<dataset>/.lock/``: a killed holder's expires
-after a minute, for which the next run waits.
+``flock`` on ``<dataset>/.lock``, gone with its holder even after ``kill -9``. On object stores it
+is a lease, see ``transforms.publishing.claims``, below ``<dataset>/.lock/``: a killed holder's
+expires after a minute, for which the next run waits.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from typing import Any
 
 from transforms.errors import OutputError
 from transforms.publishing import storage
-from transforms.publishing.claims import Held, Lease
+from transforms.publishing.claims import HeldError, Lease
 
 LOCK_NAME = ".lock"
 
 
 @contextmanager
-def lock_dataset(
-    dataset_path: str, on_lost: Callable[[], object] | None = None
-) -> Iterator[None]:
+def lock_dataset(dataset_path: str, on_lost: Callable[[], object] | None = None) -> Iterator[None]:
     """Hold the dataset at ``dataset_path`` for this run; its directory is made.
 
     Args:
@@ -49,7 +47,7 @@ def _lease(dataset_path: str, on_lost: Callable[[], object]) -> Iterator[None]:
     lease = Lease(storage.join(dataset_path, LOCK_NAME), _this_process(), on_lost)
     try:
         lease.take()
-    except Held as held:
+    except HeldError as held:
         raise _in_use(dataset_path, held.body) from None
     # A run that is stopped ends without leaving this block.
     give_up = atexit.register(_give_up, lease)

@@ -57,4 +57,3 @@ def share_clients() -> None:
             self._download_pos = 0
 
     s3io.boto3_client.Client = SharedClient
-

@@ -200,7 +200,7 @@ def _claim_stored(path: str) -> Version:
         number = 1 + max([*taken, *(version.number for version in versions(path))], default=0)
         if claim_once(directory, f"v{number:04d}."):
             return Version(number, _version_path(path, number))
-        time.sleep(random.uniform(0.0, 0.5))  # noqa: S311 - no secret
+        time.sleep(random.uniform(0.0, 0.5))
 
 
 @dataclass(frozen=True)
