@@ -61,8 +61,9 @@ setup(
             "bpe-openai>=0.1.4,<0.2",
         ],
         # Seeds, cache and output on object stores, and the Dataflow runner.
-        "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
-        # s3fs is for loading; without its lower bound the newest boto3 would come with one of 2020.
+        "gcp": ["apache-beam[gcp]>=2.77,<2.78", "gcsfs>=2025.3"],
+        # s3fs and gcsfs are for datasets, which does not go by Beam. Without its lower bound an s3fs of
+        # 2020 would come, the last one that let boto3 be any.
         "s3": ["boto3>=1.35", "s3fs>=2025.3"],
     },
     entry_points={
