@@ -62,8 +62,8 @@ setup(
         ],
         # Seeds, cache and output on object stores, and the Dataflow runner.
         "gcp": ["apache-beam[gcp]>=2.77,<2.78", "gcsfs>=2025.3"],
-        # s3fs and gcsfs are for datasets, which does not go by Beam. Without its lower bound an s3fs of
-        # 2020 would come, the last one that let boto3 be any.
+        # s3fs and gcsfs are for datasets, which does not go by Beam. Without a lower bound s3fs
+        # would be the one of 2020, the last that let boto3 be any.
         "s3": ["boto3>=1.35", "s3fs>=2025.3"],
     },
     entry_points={
