@@ -47,8 +47,8 @@ def check_flags(flags: Sequence[str], names: Iterable[str]) -> None:
     unknown += [name for name in named if name not in option_parser._option_string_actions]
     if unknown:
         raise OptionError(
-            f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
-            "(see --help; spelled-out names only)"
+            f"unknown option {unknown[0].partition('=')[0]!r}: neither remint nor Apache Beam has "
+            "it (see --help; spelled-out names only)"
         )
     for fault in (*_faults(known), *_faults_of_runner(known)):
         raise OptionError(fault)

@@ -128,6 +128,21 @@ def pipeline_options(flags: Sequence[str], dataset: str) -> Any:
     return PipelineOptions(arguments)
 
 
+def use_filesystems(flags: Sequence[str]) -> None:
+    """Have this process reach object stores as Beam's ``flags``, which were checked, say.
+
+    Pipelines do that by themselves; what looks at a dataset before and after them does not.
+    """
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options import pipeline_options as beam_options
+
+    options = beam_options.PipelineOptions(beam_arguments(flags))
+    FileSystems.set_options(options)
+    endpoint = options.view_as(beam_options.S3Options).s3_endpoint_url
+    if endpoint is not None:
+        os.environ["AWS_ENDPOINT_URL_S3"] = endpoint  # for datasets, which does not go by Beam
+
+
 def several_processes(flags: Sequence[str]) -> bool:
     """Return whether Beam's ``flags`` have the work done in several processes, for all we know."""
     from apache_beam.options import pipeline_options as beam_options

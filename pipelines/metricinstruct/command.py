@@ -53,6 +53,7 @@ from pipelines.running import (
     served_at,
     serving,
 )
+from pipelines.stopping import stop_run
 from transforms.errors import OptionError
 from transforms.llm.estimates import Estimate
 from transforms.publishing.lock import lock_dataset
@@ -92,7 +93,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
     check_runner(options.beam, served_at(options), dataset, input_paths(draft.inputs))
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)

@@ -35,6 +35,7 @@ from pipelines.running import (
     served_at,
     serving,
 )
+from pipelines.stopping import stop_run
 from transforms.llm.estimates import Estimate
 from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
@@ -77,7 +78,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
     dataset = dataset_path(options.output, DATASET)
     files = _files(draft)
     check_runner(options.beam, served_at(options), dataset, files)
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)

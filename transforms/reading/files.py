@@ -159,6 +159,7 @@ def _remote_matches(pattern: str) -> list[str]:
 
     if pattern.startswith("file://"):
         raise InputError(f"{pattern}: write a local file as a plain path, without file://")
+    _share_clients(pattern)
     try:
         matches = FileSystems.match([pattern])[0].metadata_list
     except ValueError as error:
@@ -179,9 +180,17 @@ def _open_stored(path: str) -> BinaryIO:
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
+    _share_clients(path)
     try:
         return cast(
             "BinaryIO", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
         )
     except Exception as error:  # each file system has exceptions of its own
         raise InputError(f"{path}: can't be opened ({error}); check access to it") from error
+
+
+def _share_clients(path: str) -> None:
+    if path.startswith("s3://"):
+        from transforms.publishing.s3_clients import share_clients
+
+        share_clients()

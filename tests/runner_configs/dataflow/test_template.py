@@ -28,6 +28,7 @@ JOB = ("--runner=DataflowRunner", "--project=p", "--region=r", "--temp_location=
 VALUES = {
     "dataset": "prosocial",
     "output": "gs://bucket/out",
+    "api_key": "gcp-secret:projects/p/secrets/key/versions/3",
     "base_url": "https://gateway.example/v1",
     "structured": "none",
     "shared_cache": "gs://bucket/team s3://bucket/archive",
