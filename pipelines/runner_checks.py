@@ -46,13 +46,7 @@ def check_runner(
             f"{where} is reached from this machine alone, and the workers of {runner.name} are on "
             "others; give --model and a --base-url that they reach"
         )
-    if runner.workers is Workers.CLOUD:
-        for path in (dataset, *files):
-            if "://" not in path:
-                raise OptionError(
-                    f"{path}: the workers of {runner.name} have no folder in common with this "
-                    "machine; put it on an object store (gs://, s3://)"
-                )
+    check_paths(flags, dataset, files)
     if runner.name == "FlinkRunner" and shutil.which("java") is None:
         raise OptionError(
             "FlinkRunner starts Beam's job server, which needs Java, and there is no java on PATH; "
@@ -70,6 +64,28 @@ def check_runner(
         _check_job_server(runner.job_endpoint, seconds)
     if runner.master is not None:
         _check_flink(runner.master, dataset, seconds)
+
+
+def check_paths(flags: Sequence[str], dataset: str, files: Iterable[str]) -> None:
+    """See that workers find the paths of a run, or of its rehearsal.
+
+    Args:
+        flags: Beam's, checked.
+        dataset: the dataset's directory.
+        files: every input file.
+
+    Raises:
+        OptionError: with the remedy.
+    """
+    runner = runner_of(flags)
+    if runner.workers is not Workers.CLOUD:
+        return
+    for path in (dataset, *files):
+        if "://" not in path:
+            raise OptionError(
+                f"{path}: the workers of {runner.name} have no folder in common with this "
+                "machine; put it on an object store (gs://, s3://)"
+            )
 
 
 def check_parallelism(flags: Sequence[str], partitions: int) -> None:

@@ -116,10 +116,10 @@ def render_sizing(found: Sizing, partitions: int, begun: bool) -> str:
     if partitions != found.partitions:
         said += f" (this dataset {'was begun with' if begun else 'would have'} {partitions})"
     if found.lanes is None:
-        return f"{said}; this process needs about {_size(found.memory)} of memory"
+        return f"{said}; this process needs about {found.memory / 1e9:,.1f} GB of memory"
     return (
         f"{said} and --lanes {found.lanes}; each of {found.workers} worker processes needs about "
-        f"{_size(found.memory)} of memory"
+        f"{found.memory / 1e9:,.1f} GB of memory"
     )
 
 

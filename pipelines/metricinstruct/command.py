@@ -41,7 +41,7 @@ from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
-from pipelines.runner_checks import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -129,6 +129,7 @@ def estimate(options: MetricInstructOptions) -> Estimate:
     load_filters(options.filters)
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
+    check_paths(options.beam, dataset, input_paths(plan.inputs))
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
 
 

@@ -23,7 +23,7 @@ from pipelines.prosocial.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
-from pipelines.runner_checks import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -114,6 +114,7 @@ def estimate(options: ProsocialOptions) -> Estimate:
     """
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
+    check_paths(options.beam, dataset, _files(plan))
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.runner_checks import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from transforms.errors import OptionError
 
 REMOTE = "https://api.openai.com/v1"
@@ -41,6 +41,8 @@ def test_dataflow_reads_and_writes_object_stores_alone() -> None:
     check_runner(DATAFLOW, REMOTE, "gs://bucket/out", ["s3://bucket/seeds.csv"])
     with pytest.raises(OptionError, match=r"/data/seeds\.csv: the workers of DataflowRunner"):
         check_runner(DATAFLOW, REMOTE, "gs://bucket/out", ["/data/seeds.csv"])
+    with pytest.raises(OptionError, match="out: the workers of DataflowRunner"):
+        check_paths(DATAFLOW, "out", [])
 
 
 def test_a_job_server_that_is_not_there_is_told_of(closed_port: int) -> None:
