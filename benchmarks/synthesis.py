@@ -304,7 +304,7 @@ def _warm(inputs: Inputs, made: Mapping[int, list[Dialogue]]) -> None:
             }
             crowd = CrowdSoFar(rows, dict.fromkeys(rows, schema.VOTES_PER_TURN))
             caller = _Answering(forms, cache, one, answered)
-            done, _ = replay(draft(seed, crowd, caller, prompts, DraftSettings(MODEL)))
+            done, _ = replay(draft(seed, crowd, caller, prompts, DraftSettings()))
             assert done  # noqa: S101 - nothing in it waits
         cache.close()
 

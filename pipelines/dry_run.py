@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipelines.options import RunOptions
-from pipelines.running import prices_of, run_and_count
+from pipelines.running import run_and_count
 from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
-from transforms.llm.prices import NOTHING, price_of
 from transforms.llm.settings import EngineSettings
 
 
@@ -26,11 +25,20 @@ def estimate_calls(
         RemintError: what a step raised.
     """
     counts = run_and_count(rehearse, flags)
-    return estimate(counts, prices_of(engine), Pace(engine.concurrency, engine.rpm, engine.tpm))
+    return estimate(counts, engine.prices(), _paces(engine))
+
+
+def _paces(engine: EngineSettings) -> dict[tuple[str, ...], Pace]:
+    """Return how fast the models that have their limits in common can be called."""
+    models: dict[int, list[str]] = {}
+    paces: dict[int, Pace] = {}
+    for each in engine.endpoints:
+        models.setdefault(each.limits, []).append(each.model)
+        paces[each.limits] = Pace(each.concurrency, each.rpm, each.tpm)
+    return {tuple(names): paces[number] for number, names in models.items()}
 
 
 def render(found: Estimate, options: RunOptions) -> str:
     """Return what a dry run tells, with the bounds that the run would reach."""
-    price = NOTHING if options.embedded else price_of(options.model or "", options.prices)
     told = over_budget(found, options.max_calls, options.max_cost)
-    return "\n".join([render_estimate(found, price), *told])
+    return "\n".join([render_estimate(found), *told])

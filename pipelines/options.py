@@ -39,6 +39,8 @@ class RunOptions(BaseModel):
 
     model: str | None = None
     base_url: str | None = None
+    model_for: tuple[str, ...] = ()
+    endpoints: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
@@ -82,6 +84,11 @@ class RunOptions(BaseModel):
             raise ValueError("must be a number")
         return value
 
+    @field_validator("model_for", mode="before")
+    @classmethod
+    def _pairs_of_steps(cls, value: Any) -> Any:
+        return pairs_of(value)
+
     @field_validator("shared_cache", mode="before")
     @classmethod
     def _one_shared_cache(cls, value: Any) -> Any:
@@ -90,23 +97,16 @@ class RunOptions(BaseModel):
     @field_validator("base_url")
     @classmethod
     def _is_base_url(cls, value: str | None) -> str | None:
-        try:
-            parts = urlsplit(value or "")
-            _ = parts.port
-        except ValueError:
-            raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
-        if parts.query or parts.fragment:
-            raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
-        return value
+        return check_base_url(value)
 
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
+        if self.model_for and self.embedded:
+            raise ValueError("--model-for needs --model: say which model answers the other steps")
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
-        if self.batch and not self.model:
+        if self.batch and self.embedded:
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError("--base-url must begin with http:// or https://")
         if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
             raise ValueError(
                 "--model without --base-url calls api.openai.com and needs OPENAI_API_KEY in the "
@@ -125,7 +125,7 @@ class RunOptions(BaseModel):
     @property
     def embedded(self) -> bool:
         """Whether the embedded model serves, because no endpoint is given."""
-        return self.model is None
+        return self.model is None and self.endpoints is None
 
 
 OptionsT = TypeVar("OptionsT", bound=RunOptions)
@@ -137,6 +137,26 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong."""
         raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def check_base_url(value: str | None) -> str | None:
+    """Return ``value``, which is a base URL or None.
+
+    Raises:
+        ValueError: it isn't.
+    """
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
+    if parts.query or parts.fragment:
+        raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
 
 
 def one_as_many(value: Any) -> Any:
@@ -209,6 +229,18 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         "--base-url",
         metavar="URL",
         help="any OpenAI-compatible endpoint (also OPENAI_BASE_URL; the key: OPENAI_API_KEY)",
+    )
+    model.add_argument(
+        "--model-for",
+        nargs="+",
+        action="extend",
+        metavar="STEP=MODEL",
+        help="another model for a step, which is a prompt's name (an unknown one lists them)",
+    )
+    model.add_argument(
+        "--endpoints",
+        metavar="FILE",
+        help="YAML of further endpoints, and of who answers which step, by shares or in turn",
     )
     model.add_argument(
         "--structured",

@@ -13,19 +13,19 @@ from dataclasses import replace
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
+from pipelines.endpoints import Steps, called_endpoints, told_routes
 from pipelines.options import RunOptions, beam_arguments, several_processes
 from transforms import errors
-from transforms.errors import OptionError
 from transforms.ledger import render_funnel
 from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.prices import NOTHING, Price, price_of
+from transforms.llm.prices import NOTHING
 from transforms.llm.progress import Progress, display
 from transforms.llm.prompts import Prompt
-from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
@@ -34,8 +34,6 @@ from transforms.publishing.publication import Run
 from transforms.publishing.publish import LEDGER_NAME, PublishResult, Status, read_result
 from transforms.publishing.versions import Version
 from transforms.reading.files import fingerprint
-
-PUBLIC_ENDPOINT = "https://api.openai.com/v1"
 
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
@@ -50,6 +48,8 @@ _NOT_RECORDED = {
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "model_for",
+    "endpoints",
     "shared_cache",
     "batch",
     "dry_run",
@@ -67,38 +67,39 @@ logger = logging.getLogger("remint.run")
 
 
 @contextmanager
-def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
-    """Yield the settings of the model that serves this run; the embedded one runs that long.
+def serving(options: RunOptions, dataset: str, steps: Steps) -> Iterator[EngineSettings]:
+    """Yield the settings of what serves this run; the embedded model runs that long.
 
     Args:
         options: the run's options.
         dataset: the dataset's directory, beside whose versions the cache lies.
+        steps: the run's steps.
 
     Raises:
-        EndpointError: the endpoint can't be used, or the embedded model can't be started.
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        EndpointError: an endpoint can't be used, or the embedded model can't be started.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
-    settings = engine_settings(options, dataset)
+    settings = engine_settings(options, dataset, steps)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    api_key = os.environ.get("OPENAI_API_KEY") or "none"
-    check_endpoint(settings, api_key)
+    for each in settings.endpoints:
+        check_endpoint(each, each.api_key())
     if not options.batch:
         yield settings
         return
-    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+    with batch_cycle(settings, storage.join(dataset, "batches"), settings.api_key()) as by_batch:
         yield by_batch
 
 
-def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
-    """Return the settings of the model that is to serve a run; nothing is called or started.
+def engine_settings(options: RunOptions, dataset: str, steps: Steps) -> EngineSettings:
+    """Return the settings of what is to serve a run; nothing is called or started.
 
     The embedded model has no base URL before it serves.
 
     Raises:
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
     cache = storage.join(dataset, CACHE_NAME)
     shared_caches = find_shared_caches(options.shared_cache, cache)
@@ -118,30 +119,7 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
             max_cost=options.max_cost,
             price=NOTHING,
         )
-    model = options.model or ""
-    price = price_of(model, options.prices)
-    if options.max_cost is not None and price is None:
-        raise OptionError(
-            f"--max-cost needs the price of {model!r}, which is not known: give it with --prices "
-            "FILE (README.md has the form), or bound the number of calls with --max-calls"
-        )
-    return EngineSettings(
-        base_url=options.base_url or PUBLIC_ENDPOINT,
-        model=model,
-        cache=cache,
-        concurrency=options.concurrency,
-        rpm=options.rpm,
-        tpm=options.tpm,
-        timeout=options.timeout,
-        connect_timeout=options.connect_timeout,
-        first_byte_timeout=options.first_byte_timeout,
-        retries=options.retries,
-        structured=StructuredMode(options.structured),
-        shared_caches=shared_caches,
-        max_calls=options.max_calls,
-        max_cost=options.max_cost,
-        price=price,
-    )
+    return called_endpoints(options, cache, shared_caches, steps)
 
 
 def for_partitions(
@@ -154,7 +132,8 @@ def for_partitions(
     lanes = None
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
-    return replace(settings, partitions=partitions, lanes=lanes)
+    further = tuple(replace(each, lanes=lanes) for each in settings.further)
+    return replace(settings, partitions=partitions, lanes=lanes, further=further)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -176,8 +155,11 @@ def describe_run(
         partitions: the dataset's number of partitions.
         files: every input file; each is read through for its hash.
         prompts: the prompts that may be used.
-        engine: the settings of the model that serves.
+        engine: the settings of what serves.
     """
+    told = options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json")
+    if engine.routes:
+        told["routes"] = told_routes(engine)
     now = datetime.datetime.now(datetime.timezone.utc)
     return Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{os.getpid()}",
@@ -186,15 +168,10 @@ def describe_run(
         partitions=partitions,
         inputs=tuple(fingerprint(path) for path in files),
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
-        models=(engine.model,),
-        prices=prices_of(engine),
-        options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),
+        models=engine.models,
+        prices=engine.prices(),
+        options=told,
     )
-
-
-def prices_of(engine: EngineSettings) -> dict[str, Price]:
-    """Return the prices of the models that are called, as far as they are known."""
-    return {} if engine.price is None else {engine.model: engine.price}
 
 
 def run_pipeline(
@@ -211,9 +188,9 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with Progress(display(prices_of(engine)), engine.partitions):
+    with Progress(display(engine.prices()), engine.partitions):
         counts = run_and_count(build, flags)
-    told = spending_lines(counts, prices_of(engine), engine.max_cost)
+    told = spending_lines(counts, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 

@@ -37,7 +37,7 @@ from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
-from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
+from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts, steps_of
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
 from pipelines.running import (
     chosen_settings,
@@ -86,7 +86,8 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     draft = _draft_plan(options)
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    steps = steps_of(draft.drafting.drafting.prompts)
+    with lock_dataset(dataset), serving(options, dataset, steps) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         version = claim_version(dataset)
         draft = replace(
@@ -97,7 +98,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         logger.info(
             "%d source files; %s analyses; writing %s",
             len(draft.inputs),
-            engine.model,
+            " and ".join(engine.models),
             version.path,
         )
         named = by_id(draft.drafting.drafting.prompts)
@@ -105,7 +106,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         plan = Plan(
             draft=draft,
             filters=filters,
-            authorship=Authorship(engine.model, named, engine.extra_body),
+            authorship=Authorship(named, engine.extra_bodies()),
             version=version,
             run=describe_run(options, draft.partitions, files, named, engine),
         )
@@ -133,13 +134,15 @@ def _draft_plan(options: MetricInstructOptions) -> DraftPlan:
     )
     dataset = dataset_path(options.output, DATASET)
     shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+    prompts = load_task_prompts()
+    engine = engine_settings(options, dataset, steps_of(prompts))
     return DraftPlan(
         inputs=inputs,
         partitions=shared["partitions"],
         excluded=excluded_keys(options.exclude),
         selection=selection_settings(options, inputs),
-        engine=for_partitions(engine_settings(options, dataset), options, shared["partitions"]),
-        drafting=AnalyseExamples(DraftAnalyses(load_task_prompts(), draft_settings(options))),
+        engine=for_partitions(engine, options, shared["partitions"]),
+        drafting=AnalyseExamples(DraftAnalyses(prompts, draft_settings(options))),
     )
 
 

@@ -45,6 +45,7 @@ ANALYSED: Schema = {
     "own_answer": pl.String,  # what the model answered itself before it judged
     "prompts": pl.List(pl.String),  # ids, in the order of the calls
     "requests": pl.List(pl.String),  # hashes of their requests
+    "models": pl.List(pl.String),  # that answered them
 }
 
 #: One row per check of the verification, see there.
@@ -58,6 +59,7 @@ VERDICTS: Schema = {
     "reason": pl.String,
     "prompt": pl.String,
     "request": pl.String,
+    "model": pl.String,
 }
 
 #: One row per example that a call without a usable answer ended.
@@ -115,7 +117,7 @@ class Draft:
         made: its output and analysis.
         id: of input and output; None where there is no output.
         verdicts: of the verification.
-        steps: ids of the prompts answered, and hashes of their requests.
+        steps: ids of the prompts answered, hashes of their requests, and the models.
         rejected: the rule that rejects it, and the value that breaks it.
         unfinished: what stands in ``UNFINISHED`` behind the example's own columns.
     """
@@ -124,7 +126,7 @@ class Draft:
     made: Made | None = None
     id: str | None = None
     verdicts: Sequence[Verdict] = ()
-    steps: tuple[list[str], list[str]] = ([], [])
+    steps: tuple[list[str], list[str], list[str]] = ([], [], [])
     rejected: tuple[str, str | None] | None = None
     unfinished: tuple[Any, ...] | None = None
 
@@ -146,6 +148,10 @@ class DraftAnalyses:
         """Return the chosen examples in their order."""
         return items_of(frames["chosen"], self.settings.lengths)
 
+    def key(self, item: Item) -> str:
+        """Return the key of the example's input."""
+        return item.key
+
     async def work(self, item: Item, call: Caller) -> Draft:
         """Work on one example; never raises for data."""
         if item.channel != REAL and not item.reference:
@@ -164,7 +170,7 @@ class DraftAnalyses:
             made = await analyse(item, steps, self.settings.analysis, self.settings.lengths)
         else:
             made = await synthesise(item, steps, self.settings.corruption)
-        taken = (steps.prompts, steps.requests)
+        taken = (steps.prompts, steps.requests, steps.models)
         if made.hypothesis is None:
             return Draft(item, made, steps=taken, rejected=("no_output", None))
         id_ = output_id(item.instruction, item.input_context, made.hypothesis)

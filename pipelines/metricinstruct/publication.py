@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipelines.metricinstruct import schema
+from pipelines.metricinstruct.human_agreement import TOGETHER
 from pipelines.metricinstruct.statistics import summarise
 from transforms.publishing.publication import Publication, Run, Tables
 from transforms.publishing.summaries import markdown_table, parts, spoken
@@ -167,9 +168,13 @@ def _filters(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _agreement(rows: Iterable[Mapping[str, Any]], models: Iterable[str]) -> str:
     names = set(models)
+
+    def by_a_model(row: Mapping[str, Any]) -> bool:
+        pair = (row["first"], row["second"])
+        return any(names.issuperset(one.split(TOGETHER)) for one in pair)
+
     ordered = sorted(
-        rows,
-        key=lambda row: (not {row["first"], row["second"]} & names, -row["segments"], row["first"]),
+        rows, key=lambda row: (not by_a_model(row), -row["segments"], row["first"], row["second"])
     )
     if not ordered:
         return "## Agreement with human annotators\n\nNo analysed output has human annotations.\n"

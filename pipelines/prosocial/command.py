@@ -7,12 +7,13 @@ input file's form, the filters, the output, the endpoint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pipelines.dry_run import estimate_calls, render
+from pipelines.endpoints import Steps
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
@@ -34,7 +35,7 @@ from pipelines.running import (
     serving,
 )
 from transforms.llm.estimates import Estimate
-from transforms.llm.prompts import load_prompts
+from transforms.llm.prompts import Prompt, load_prompts
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
 from transforms.publishing.versions import (
@@ -72,7 +73,8 @@ def mint(options: ProsocialOptions) -> PublishResult:
     """
     draft = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    steps = steps_of(draft.drafting.prompts)
+    with lock_dataset(dataset), serving(options, dataset, steps) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         version = claim_version(dataset)
         draft = replace(
@@ -86,14 +88,14 @@ def mint(options: ProsocialOptions) -> PublishResult:
             "%d seed files, %d crowd files; %s drafts; writing %s",
             len(draft.seeds),
             len(crowd),
-            engine.model,
+            " and ".join(engine.models),
             version.path,
         )
         prompts = draft.drafting.prompts
         files = [*(one.path for one in draft.seeds), *crowd]
         plan = Plan(
             draft=draft,
-            authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
+            authorship=Authorship(prompts, options.annotator_salt, engine.extra_bodies()),
             version=version,
             run=describe_run(options, draft.partitions, files, prompts, engine),
         )
@@ -122,8 +124,9 @@ def _draft_plan(options: ProsocialOptions) -> DraftPlan:
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
     shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
-    engine = for_partitions(engine_settings(options, dataset), options, shared["partitions"])
-    settings = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
+    prompts = load_prompts(PROMPTS)
+    engine = engine_settings(options, dataset, steps_of(prompts))
+    settings = DraftSettings(model_as_crowd=options.crowd == "llm")
     return DraftPlan(
         seeds=seeds,
         responses=responses,
@@ -131,6 +134,11 @@ def _draft_plan(options: ProsocialOptions) -> DraftPlan:
         partitions=shared["partitions"],
         split_salt=shared["split_salt"],
         limit=options.limit,
-        engine=engine,
-        drafting=DraftAndAssemble(load_prompts(PROMPTS), settings, filters),
+        engine=for_partitions(engine, options, shared["partitions"]),
+        drafting=DraftAndAssemble(prompts, settings, filters),
     )
+
+
+def steps_of(prompts: Mapping[str, Prompt]) -> Steps:
+    """Return the ids of each step's prompts: a step is a prompt."""
+    return {name: (prompt.id,) for name, prompt in prompts.items()}

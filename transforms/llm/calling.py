@@ -118,7 +118,9 @@ class ItemCaller:
     ) -> None:
         self._forms, self._cache, self._counts = forms, cache, counts
         self._partition, self._calls = partition, calls
-        self._progress = self._beside = 0
+        #: The answers that the item already has.
+        self.progress = 0
+        self._beside = 0
 
     async def __call__(
         self, prompt: Prompt, variables: Mapping[str, Any], *, sample: int = 0
@@ -136,8 +138,17 @@ class ItemCaller:
             # What only shows that asking again was of no use leaves the answer as it was.
             if corrected.ok or corrected.call_class.transient:
                 answer = corrected
-        self._progress += 1
+        self.progress += 1
         return answer
+
+    def request(self, prompt: Prompt, variables: Mapping[str, Any], sample: int) -> str:
+        """Return the key of the request that a call begins with."""
+        form = self._forms.get(prompt, _ROOM)
+        return form.key(form.question(variables), sample)
+
+    def has(self, prompt: Prompt, variables: Mapping[str, Any], sample: int) -> bool:
+        """Return whether the request that a call begins with is answered in the cache."""
+        return self.request(prompt, variables, sample) in self._cache
 
     async def _answer(
         self, form: RequestForm, prompt: Prompt, question: bytes, sample: int
@@ -160,7 +171,7 @@ class ItemCaller:
             attempts = 0 if shared else outcome.attempts
             self._keep(key, prompt, outcome)
             self._count(form.label, _counts(outcome, shared=shared))
-        answer = Answer(verdict.call_class, key, verdict.data, verdict.detail, attempts)
+        answer = Answer(verdict.call_class, key, verdict.data, verdict.detail, attempts, form.model)
         return answer, content_of(body) if verdict.call_class in _MALFORMED else ""
 
     async def _called(
@@ -171,7 +182,7 @@ class ItemCaller:
         call = PendingCall(
             key=key,
             partition=self._partition,
-            progress=self._progress,
+            progress=self.progress,
             beside=self._beside,
             size=len(body),
             prompt_tokens=form.prompt_tokens(question),

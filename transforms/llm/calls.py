@@ -57,6 +57,7 @@ class Answer(NamedTuple):
     ``data`` is the parsed JSON object, present exactly when ``call_class`` is OK. ``request`` is
     the hash under which the raw response is cached, ``detail`` says what was wrong (never with
     text of the dataset or a key), ``attempts`` counts the requests sent (0 for a cache hit).
+    ``model`` is the one that was asked.
     """
 
     call_class: CallClass
@@ -64,6 +65,7 @@ class Answer(NamedTuple):
     data: Mapping[str, Any] | None = None
     detail: str | None = None
     attempts: int = 0
+    model: str = ""
 
     @property
     def ok(self) -> bool:

@@ -52,22 +52,35 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Time:
+    """How long calls take.
+
+    Attributes:
+        seconds: of all of them at ``pace``, at ``latency`` seconds each.
+        bound: what bounds the pace: concurrency, rpm or tpm.
+    """
+
+    seconds: float
+    bound: str
+    pace: Pace
+    latency: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What a run's calls come to.
 
     Attributes:
         prompts: by prompt and model.
         origins: how many typical answers were taken from where.
-        seconds: how long the calls take at ``pace``, at ``latency`` seconds each.
-        bound: what bounds the pace: concurrency, rpm or tpm.
+        time: how long they take.
+        prices: of the models, as far as they are known.
     """
 
     prompts: tuple[PromptEstimate, ...]
     origins: Mapping[str, int]
-    pace: Pace
-    latency: float
-    seconds: float
-    bound: str
+    time: Time
+    prices: Mapping[str, Price]
 
     @property
     def calls(self) -> int:
@@ -97,18 +110,35 @@ class Estimate:
         return sum(known) if len(known) == len(costs) else None
 
 
-def estimate(counts: Mapping[str, int], prices: Mapping[str, Price], pace: Pace) -> Estimate:
+def estimate(
+    counts: Mapping[str, int], prices: Mapping[str, Price], paces: Mapping[tuple[str, ...], Pace]
+) -> Estimate:
     """Return the estimate of what a rehearsal counted.
 
     Args:
         counts: of all partitions, see ``transforms.llm.rehearsal``.
         prices: of the models, as far as they are known.
-        pace: how fast the run may go.
+        paces: how fast the run may go, by the models that have it in common.
     """
     named = by_prompt(counts)
     prompts = tuple(
         _prompt(label, each, _ratio(label, named), prices) for label, each in named.items()
     )
+    times = [
+        _time([one for one in prompts if one.model in models], pace)
+        for models, pace in paces.items()
+    ]
+    origins = {
+        name.removeprefix(TYPICAL): count
+        for name, count in sorted(counts.items())
+        if name.startswith(TYPICAL)
+    }
+    # They are called side by side: the run takes as long as the slowest.
+    slowest = max(times, key=lambda time: time.seconds)
+    return Estimate(prompts, origins, slowest, {**prices})
+
+
+def _time(prompts: Sequence[PromptEstimate], pace: Pace) -> Time:
     calls = sum(one.calls for one in prompts)
     completion = sum(one.completion_tokens for one in prompts)
     tokens = completion + sum(one.prompt_tokens for one in prompts)
@@ -118,12 +148,7 @@ def estimate(counts: Mapping[str, int], prices: Mapping[str, Price], pace: Pace)
         if limit is not None:
             seconds[name] = 60 * amount / limit
     bound = max(seconds, key=lambda name: seconds[name])
-    origins = {
-        name.removeprefix(TYPICAL): count
-        for name, count in sorted(counts.items())
-        if name.startswith(TYPICAL)
-    }
-    return Estimate(prompts, origins, pace, latency, seconds[bound], bound)
+    return Time(seconds[bound], bound, pace, latency)
 
 
 def _ratio(label: str, named: Mapping[str, Mapping[str, int]]) -> float:
@@ -164,19 +189,15 @@ def _prompt(
     )
 
 
-def render_estimate(found: Estimate, price: Price | None) -> str:
-    """Return an estimate as text for a terminal.
-
-    Args:
-        found: the estimate.
-        price: of the model, for what its figures are of.
-    """
+def render_estimate(found: Estimate) -> str:
+    """Return an estimate as text for a terminal."""
+    several = len({one.model for one in found.prompts}) > 1
     lines = [
         "dry run: nobody is called, nothing is written",
         f"{'prompt':<36}{'calls':>9}{'cached':>9}{'tokens in':>13}{'tokens out':>12}  cost",
         *(
             _line(
-                one.prompt,
+                f"{one.prompt} {one.model}" if several else one.prompt,
                 one.calls,
                 one.cached,
                 one.prompt_tokens,
@@ -194,7 +215,7 @@ def render_estimate(found: Estimate, price: Price | None) -> str:
             found.cost,
         ),
     ]
-    lines += [*_tokens_said(found), _cost_said(found, price), _time_said(found)]
+    lines += [*_tokens_said(found), _cost_said(found), _time_said(found.time)]
     return "\n".join(lines)
 
 
@@ -229,22 +250,26 @@ def _counter_said(model: str) -> str:
     return counter.name if counter.exact else f"{counter.name}, an estimate: no encoding is at hand"
 
 
-def _cost_said(found: Estimate, price: Price | None) -> str:
+def _cost_said(found: Estimate) -> str:
     unpriced = sorted({one.model for one in found.prompts if one.calls and one.cost is None})
     if found.cost is None:
         return f"cost: unknown, no price of {', '.join(unpriced)}; give one with --prices"
-    said = f" ({price.source}{', ' if price.as_of else ''}{price.as_of})" if price else ""
+    called = dict.fromkeys(found.prices[one.model] for one in found.prompts if one.calls)
+    sources = dict.fromkeys(
+        f"{price.source}{', ' if price.as_of else ''}{price.as_of}" for price in called
+    )
+    said = f" ({'; '.join(sources)})" if sources else ""
     return f"cost: {money(found.cost)}{said}; less where the endpoint reads a prompt's head again"
 
 
-def _time_said(found: Estimate) -> str:
-    pace = found.pace
+def _time_said(time: Time) -> str:
+    pace = time.pace
     what = {
         "concurrency": f"{pace.concurrency} calls in flight",
         "rpm": f"{pace.rpm or 0:,.0f} calls a minute",
         "tpm": f"{pace.tpm or 0:,.0f} tokens a minute",
-    }[found.bound]
-    return f"time: about {spoken(found.seconds)}, bound by {what}, at {found.latency:.1f} s a call"
+    }[time.bound]
+    return f"time: about {spoken(time.seconds)}, bound by {what}, at {time.latency:.1f} s a call"
 
 
 def spoken(seconds: float) -> str:

@@ -30,6 +30,7 @@ from transforms.llm.prompts import Prompt
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.retrying import Outcome
+from transforms.llm.routing import Routing
 from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import SharedCache
 from transforms.llm.statistics import of_prompt
@@ -128,12 +129,12 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
     def __init__(self, settings: EngineSettings, work: PartitionWork[Any, Any, Any]) -> None:
         super().__init__()
         self._settings, self._work = settings, work
-        self._tokens: RequestTokens | None = None
+        self._tokens: list[RequestTokens] = []
 
     def setup(self) -> None:
-        """Find the tokenizer, and answers to be typical."""
-        self._forms = RequestForms(self._settings)
-        self._tokens = RequestTokens(self._settings)
+        """Find the tokenizers, and answers to be typical."""
+        self._routing = Routing(self._settings)
+        self._tokens = [RequestTokens(each) for each in self._settings.endpoints]
         own = SharedCache(self._settings.cache, self._settings.partitions)
         self._answers = TypicalAnswers([own, *self._settings.shared_caches])
 
@@ -149,14 +150,18 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
         Raises:
             Exception: whatever the work raises.
         """
-        assert self._tokens is not None, "setup comes first"  # noqa: S101
+        assert self._tokens, "setup comes first"  # noqa: S101
         cache = layered_cache(self._settings, number)
         cache.load()
         counts: Counter[str] = Counter()
-        calls = RehearsedCalls(self._tokens, self._answers, counts)
+        calls = [RehearsedCalls(each, self._answers, counts) for each in self._tokens]
+
+        def endpoint(one: int, forms: RequestForms) -> RehearsedCaller:
+            return RehearsedCaller(forms, number, cache, counts, calls[one], self._tokens[one])
+
         for item in self._work.items((number, frames)):
-            caller = RehearsedCaller(self._forms, number, cache, counts, calls, self._tokens)
-            done, _ = replay(self._work.work(item, caller))
+            key = functools.partial(self._work.key, item)
+            done, _ = replay(self._work.work(item, self._routing.caller(number, key, endpoint)))
             if not done:
                 raise RuntimeError("work that waits for something else than calls")
         return counts

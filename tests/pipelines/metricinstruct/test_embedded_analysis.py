@@ -36,7 +36,7 @@ def test_the_model_analyses_an_output_and_corrupts_a_reference(tmp_path: Path) -
             load_task_prompts(),
             DraftSettings("own_answer_first", corruption, "off", EMBEDDED_LENGTHS),
         )
-        engine = Engine(settings, "none")
+        engine = Engine(settings, ["none"])
         try:
             results = engine.submit(0, work.items(frames), work.work).result(800)
         finally:

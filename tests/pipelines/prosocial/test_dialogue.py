@@ -27,8 +27,8 @@ from transforms.llm.prompts import Prompt, load_prompts
 
 PROMPT_FILES = Path(__file__).parents[3] / "pipelines" / "prosocial" / "prompts"
 ROTS = ("It's rude to take the last slice.", "You should share with your roommates.")
-MODEL = DraftSettings("tiny", model_as_crowd=True)
-FILES = DraftSettings("tiny")
+MODEL = DraftSettings(model_as_crowd=True)
+FILES = DraftSettings()
 CONTENT = [CallClass.REFUSED, CallClass.CONTENT_FILTER, CallClass.TRUNCATED, CallClass.BAD_JSON]
 CONTENT += [CallClass.SCHEMA, CallClass.REQUEST]
 TRANSIENT = [one for one in CallClass if one.transient and one is not CallClass.BUDGET]

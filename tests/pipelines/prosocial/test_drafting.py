@@ -46,7 +46,7 @@ async def answer_all(prompt: Prompt, variables: object, *, sample: int = 0) -> A
 
 
 def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[int], str]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     frames = {
         "seeds": seeds(
             {"key": key(1), "source": "sbic", "situation": "a post", "rots": ["You should x."]},
@@ -80,7 +80,7 @@ def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[
 def test_finish_gives_frames_of_the_schemas(
     prompts: dict[str, Prompt], key: Callable[[int], str]
 ) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny", model_as_crowd=True))
+    work = DraftDialogues(prompts, DraftSettings(model_as_crowd=True))
     frames = {
         "seeds": seeds(
             {"key": key(1), "source": "sbic", "situation": "a post", "rots": ["You should x."]},
@@ -105,14 +105,14 @@ def test_finish_gives_frames_of_the_schemas(
 
 
 def test_nothing_in_gives_empty_frames(prompts: dict[str, Prompt]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     frames = {"seeds": seeds(), "responses": responses(), "annotations": annotations()}
     assert work.items(frames) == []
     assert {frame.height for frame in work.finish(frames, []).values()} == {0}
 
 
 def test_work_is_picklable(prompts: dict[str, Prompt]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     assert pickle.loads(pickle.dumps(work)) == work
 
 

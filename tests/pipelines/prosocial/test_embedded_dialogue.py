@@ -46,10 +46,8 @@ def test_the_model_makes_a_whole_dialogue(tmp_path: Path) -> None:
             timeout=served.timeout,
             extra_body=served.extra_body,
         )
-        work = DraftDialogues(
-            load_prompts(PROMPT_FILES), DraftSettings(served.model, model_as_crowd=True)
-        )
-        engine = Engine(settings, "none")
+        work = DraftDialogues(load_prompts(PROMPT_FILES), DraftSettings(model_as_crowd=True))
+        engine = Engine(settings, ["none"])
         try:
             results = engine.submit(0, work.items(frames), work.work).result(800)
         finally:

@@ -56,7 +56,7 @@ class Dataset:
 
     def results(self, settings: EngineSettings) -> list[tuple[CallClass, str]]:
         """Return how the items end under ``settings``."""
-        engine = Engine(settings, "key")
+        engine = Engine(settings, ["key"])
         try:
             futures = [
                 engine.submit(partition, items, self.work)
