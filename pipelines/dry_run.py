@@ -9,10 +9,13 @@ from pipelines.options import RunOptions
 from pipelines.running import run_and_count
 from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
 from transforms.llm.settings import EngineSettings
+from transforms.publishing import storage
+from transforms.publishing.publish import LEDGER_NAME
+from transforms.publishing.versions import latest_version
 
 
 def estimate_calls(
-    rehearse: Callable[[Any], None], flags: Sequence[str], engine: EngineSettings
+    rehearse: Callable[[Any], None], flags: Sequence[str], engine: EngineSettings, dataset: str
 ) -> Estimate:
     """Return the estimate of a run's calls.
 
@@ -20,22 +23,41 @@ def estimate_calls(
         rehearse: adds the rehearsal to a pipeline.
         flags: Beam's own options.
         engine: what the calls would be made with.
+        dataset: the dataset's directory, whose latest version tells how long calls took.
 
     Raises:
         RemintError: what a step raised.
     """
     counts = run_and_count(rehearse, flags)
-    return estimate(counts, engine.prices(), _paces(engine))
+    return estimate(counts, engine.prices(), _paces(engine, dataset))
 
 
-def _paces(engine: EngineSettings) -> dict[tuple[str, ...], Pace]:
+def _paces(engine: EngineSettings, dataset: str) -> dict[tuple[str, ...], Pace]:
     """Return how fast the models that have their limits in common can be called."""
     models: dict[int, list[str]] = {}
-    paces: dict[int, Pace] = {}
     for each in engine.endpoints:
         models.setdefault(each.limits, []).append(each.model)
-        paces[each.limits] = Pace(each.concurrency, each.rpm, each.tpm)
-    return {tuple(names): paces[number] for number, names in models.items()}
+    return {
+        tuple(models[each.limits]): Pace(
+            each.concurrency, each.rpm, each.tpm, known_latency(dataset, models[each.limits])
+        )
+        for each in engine.endpoints
+    }
+
+
+def known_latency(dataset: str, models: Sequence[str]) -> float | None:
+    """Return the median seconds of the models' calls in the latest version, if it tells."""
+    version = latest_version(dataset)
+    if version is None:
+        return None
+    rows = storage.read_json(storage.join(version.path, LEDGER_NAME)).get("calls", [])
+    known = [
+        (row["calls_sent"], row["latency"]["p50"])
+        for row in rows
+        if row["model"] in models and row.get("calls_sent") and row.get("latency")
+    ]
+    calls = sum(sent for sent, _ in known)
+    return sum(sent * seconds for sent, seconds in known) / calls if calls else None
 
 
 def render(found: Estimate, options: RunOptions) -> str:

@@ -85,10 +85,10 @@ def _by_step(
                 )
             entries[model] = EndpointEntry(model=model)
         given[step] = StepEntry(share={model: 1})
-    for step, entry in given.items():
+    for step, one in given.items():
         if step not in steps and step != OTHERS:
             raise OptionError(f"there is no step {step!r}; there are {_named(steps)}")
-        for name in entry.names:
+        for name in one.names:
             if name not in entries:
                 known = ", ".join(entries) or "none"
                 raise OptionError(f"step {step}: there is no endpoint {name!r}; there are {known}")
@@ -98,7 +98,8 @@ def _by_step(
     if others is None and not set(steps) <= set(given):
         left = ", ".join(step for step in steps if step not in given)
         raise OptionError(f"nobody answers {left}: name an endpoint for {OTHERS}, or give --model")
-    return {step: entry for step in steps if (entry := given.get(step) or others) is not None}
+    chosen = {step: given.get(step, others) for step in steps}
+    return {step: entry for step, entry in chosen.items() if entry is not None}
 
 
 def _named(steps: Steps) -> str:

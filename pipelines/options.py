@@ -25,6 +25,20 @@ DEFAULT_PARTITIONS = 16
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
+#: Numbers that say how calls are made, not what is asked.
+CALL_OPTIONS = (
+    "concurrency",
+    "rpm",
+    "tpm",
+    "lanes",
+    "timeout",
+    "connect_timeout",
+    "first_byte_timeout",
+    "retries",
+    "max_calls",
+    "max_cost",
+)
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -62,21 +76,7 @@ class RunOptions(BaseModel):
 
     beam: tuple[str, ...] = ()
 
-    @field_validator(
-        "limit",
-        "partitions",
-        "concurrency",
-        "rpm",
-        "tpm",
-        "lanes",
-        "timeout",
-        "connect_timeout",
-        "first_byte_timeout",
-        "retries",
-        "max_calls",
-        "max_cost",
-        mode="before",
-    )
+    @field_validator("limit", "partitions", *CALL_OPTIONS, mode="before")
     @classmethod
     def _no_truth_value(cls, value: Any) -> Any:
         """Refuse a configuration file's ``true``, which Python counts as 1."""

@@ -14,7 +14,7 @@ from importlib.metadata import version as package_version
 from typing import Any, cast
 
 from pipelines.endpoints import Steps, called_endpoints, told_routes
-from pipelines.options import RunOptions, beam_arguments, several_processes
+from pipelines.options import CALL_OPTIONS, RunOptions, beam_arguments, several_processes
 from transforms import errors
 from transforms.ledger import render_funnel
 from transforms.llm.batch.cycle import batch_cycle
@@ -40,22 +40,13 @@ _NOT_RECORDED = {
     "output",
     "beam",
     "annotator_salt",
-    "concurrency",
-    "rpm",
-    "tpm",
-    "lanes",
-    "timeout",
-    "connect_timeout",
-    "first_byte_timeout",
-    "retries",
     "model_for",
     "endpoints",
     "shared_cache",
     "batch",
     "dry_run",
-    "max_calls",
-    "max_cost",
     "prices",
+    *CALL_OPTIONS,
 }
 
 #: The last line of a worker's trace: the exception's name and message, and what Beam adds to it.

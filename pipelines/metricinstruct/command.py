@@ -121,7 +121,8 @@ def estimate(options: MetricInstructOptions) -> Estimate:
     """
     load_filters(options.filters)
     plan = _draft_plan(options)
-    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine)
+    dataset = dataset_path(options.output, DATASET)
+    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
 
 
 def _draft_plan(options: MetricInstructOptions) -> DraftPlan:

@@ -109,7 +109,8 @@ def estimate(options: ProsocialOptions) -> Estimate:
         RemintError: something that has to be put right first.
     """
     plan = _draft_plan(options)
-    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine)
+    dataset = dataset_path(options.output, DATASET)
+    return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
 
 
 def _draft_plan(options: ProsocialOptions) -> DraftPlan:

@@ -13,8 +13,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.metricinstruct.sources.samples import sample_files
-from tests.fake_endpoint import FakeEndpoint
-from tests.judge import judge
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "pipelines" / "prosocial" / "samples"
@@ -22,7 +21,7 @@ SAMPLES = ROOT / "pipelines" / "prosocial" / "samples"
 
 @pytest.fixture
 def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(judge) as running:
+    with FakeEndpoint() as running:
         yield running
 
 
@@ -113,17 +112,17 @@ def test_the_cost_is_told_and_stands_in_ledger_and_manifest(
     prices = tmp_path / "prices.yaml"
     prices.write_text("as_of: 2026-11-01\nsource: mine\nmodels: {fake: {input: 10, output: 50}}")
     model = ["--model", "fake", "--base-url", endpoint.base_url, "--prices", str(prices)]
-    bound = ["--max-cost", "0.25", "--concurrency", "4"]
+    bound = ["--max-cost", "0.75", "--concurrency", "4"]
     assert main([*prosocial(tmp_path / "o"), *model, *bound]) == 0
     told = capsys.readouterr().out
     (version,) = versions(tmp_path / "o", "prosocial")
     ledger = ledger_of(version)
     cost = sum(row["cost"] for row in ledger["calls"])
-    # 100 tokens in and 20 out, as the endpoint says of each answer.
-    assert cost == pytest.approx(endpoint.answered * 0.002)
-    assert 0.15 < cost <= 0.25
+    account = 10 * endpoint.prompt_tokens + 50 * endpoint.completion_tokens
+    assert cost == pytest.approx(account / 1e6)
+    assert 0.6 < cost <= 0.75
     assert f"cost: {cost:.4f} USD" in told
-    assert "the budget of 0.2500 USD is spent" in told
+    assert "the budget of 0.7500 USD is spent" in told
     assert {row["model"] for row in ledger["calls"]} == {"fake"}
     assert {"utterance.v1", "vote.v1"} <= {row["prompt"] for row in ledger["calls"]}
     run = json.loads((version / "manifest.json").read_text())["run"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options import beam_arguments, parse
+from pipelines.options import beam_arguments, parse, several_processes
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.errors import OptionError
 
@@ -126,3 +126,39 @@ def test_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_local_runner_is_pinned(flags: tuple[str, ...], expected: list[str]) -> None:
     assert beam_arguments(flags) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("rpm", "0"),
+        ("tpm", "many"),
+        ("lanes", "0"),
+        ("connect-timeout", "-1"),
+        ("first-byte-timeout", "0"),
+    ],
+)
+def test_limits_are_positive_numbers(option: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"--{option}"):
+        parsed(*SEEDS, f"--{option}", value)
+
+
+def test_limits_are_read() -> None:
+    options = parsed(*SEEDS, "--rpm", "90", "--tpm", "5e4", "--first-byte-timeout", "20")
+    assert (options.rpm, options.tpm, options.first_byte_timeout) == (90, 50_000, 20)
+    assert (parsed(*SEEDS).rpm, parsed(*SEEDS).tpm, parsed(*SEEDS).lanes) == (None, None, 8)
+
+
+@pytest.mark.parametrize(
+    ("flags", "several"),
+    [
+        ((), False),
+        (("--runner=DirectRunner",), False),
+        (("--direct_num_workers=2",), False),
+        (("--direct_running_mode=multi_processing", "--direct_num_workers=2"), True),
+        (("--runner", "FlinkRunner"), True),
+        (("--runner=PortableRunner", "--job_endpoint=localhost:8099"), True),
+    ],
+)
+def test_runners_with_several_processes(flags: tuple[str, ...], several: bool) -> None:
+    assert several_processes(flags) is several

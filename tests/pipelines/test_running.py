@@ -7,8 +7,10 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from pipelines.running import run_and_count
+from pipelines.prosocial.options import ProsocialOptions
+from pipelines.running import for_partitions, run_and_count
 from transforms.errors import InputError, OutputError
+from transforms.llm.settings import EngineSettings
 
 IN_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
@@ -53,3 +55,12 @@ def test_what_is_wrong_with_an_output_needs_no_trace(
     (tmp_path / "prosocial" / "dataset.json").mkdir()
     assert main(["versions", str(tmp_path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_only_several_processes_have_lanes() -> None:
+    settings = EngineSettings("http://localhost/v1", "fake", "cache", rpm=600)
+    alone = ProsocialOptions(seeds=("ethics=a.csv",), output="out")
+    assert for_partitions(settings, alone, 16).lanes is None
+    together = alone.model_copy(update={"beam": IN_PROCESSES, "lanes": 4})
+    assert for_partitions(settings, together, 16).lanes == 4
+    assert for_partitions(settings, together, 3).lanes == 3

@@ -1,11 +1,10 @@
 """Compacting a cache: many segments of a partition become one, compressed.
 
-Measured on 12,353 replies of a 1,000-dialogue run: 8.4 times smaller at 390 MB a second, and read
-back faster than the plain file from a slow disk. Only what is finished is touched, from the oldest
-segment on: the first one that is still being written (a local writer holds a lock) ends it, since
-what comes after it must not count before it. What is deleted stands in a complete compacted segment
-that was read back; so any number of runs may read and write meanwhile, and a compaction may be
-killed at any moment.
+Measured on 12,353 replies: 100 segments of together 7.65 MB became 4 of 0.93 MB in 0.24 s, and are
+loaded in the same 18 ms. Only what is finished is touched, from the oldest segment on: the first
+one that is still being written (a local writer holds a lock) ends it, since what comes after it
+must not count before it. What is deleted stands in a complete compacted segment that was read back;
+so any number of runs may read and write meanwhile, and a compaction may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -95,11 +94,11 @@ def _finished(folder: Folder) -> list[Segment]:
         if not segment.compacted and is_being_written(os.path.join(folder.path, segment.name)):
             break
         finished.append(segment)
-    # One that has been finished since it was read may hold more than was read.
-    return finished if finished == [] else _unchanged(folder.path, finished)
+    return _unchanged(folder.path, finished)
 
 
 def _unchanged(path: str, finished: list[Segment]) -> list[Segment]:
+    """Return the segments before the first that was finished only after it had been read."""
     for index, segment in enumerate(finished):
         if os.path.getsize(os.path.join(path, segment.name)) != segment.size:
             return finished[:index]
@@ -132,14 +131,7 @@ def _write(path: str, data: bytes, lines: int) -> None:
     """Write a compacted segment, and see that it is there, whole."""
     name = new_name() + COMPACTED
     place = storage.join(path, name)
-    storage.write_bytes(place, data)
-    if storage.is_local(path):
-        for written in (place, path):  # what it replaces must not be gone from the disk before it
-            file = os.open(written, os.O_RDONLY)
-            try:
-                os.fsync(file)
-            finally:
-                os.close(file)
+    storage.write_bytes(place, data, durable=True)
     found = [one for one in read_folder(path).segments if one.name == name]
     if not (found and found[0].replaces is not None and len(found[0].lines) == lines):
         raise OutputError(f"{place} can't be read back; nothing was deleted: compact again")

@@ -1,9 +1,9 @@
 """What an endpoint's refusals for too many calls (429) say: how many at once, how fast, and when.
 
 Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
-and grow by one with each answer, to the most that is allowed. A 429 halves them and slows the
-calls down; calls that were in flight by then change nothing more, for they tell nothing new. From
-there on each answer that comes in adds a little.
+and become three times as many with each round, to the most that is allowed. A 429 halves them and
+slows the calls down; calls that were in flight by then change nothing more, for they tell nothing
+new. From there on each answer that comes in adds a little.
 
 A few 429s among many answers are no limit: gateways and busy servers refuse a call now and then at
 any pace. Such a call waits as it is asked to, and the others go on.
@@ -15,6 +15,10 @@ from collections import deque
 
 #: In flight at the beginning.
 _FIRST_IN_FLIGHT = 32
+#: More in flight with each answer, until a 429 has shown that there is a limit.
+_GROWTH = 2.0
+#: Of what may be in flight: as long as less is used, no answer tells that more would do.
+_USED = 0.5
 _FEWER, _SLOWER = 0.5, 0.7
 #: Calls a second: each answer adds so much, and no 429 leaves less.
 _FASTER = _SLOWEST = 1 / 60
@@ -71,9 +75,9 @@ class Congestion:
         self._in_a_row = 0
         if self.pace:
             self.pace += _FASTER
-        if self.in_flight >= self.window:
-            fast = self._window < self._fast_until
-            self._window = min(self._most, self._window + (1.0 if fast else 1.0 / self._window))
+        if self.in_flight >= self._window * _USED:
+            more = _GROWTH if self._window < self._fast_until else 1.0 / self._window
+            self._window = min(self._most, self._window + more)
 
     def refused(self, sent: float, asked: float | None, now: float) -> None:
         """Take note of a 429 for a call sent at a time, which ``asked`` to wait so many seconds."""

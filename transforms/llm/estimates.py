@@ -44,11 +44,15 @@ class PromptEstimate:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run may go: calls in flight, calls and tokens a minute (None: no bound)."""
+    """How fast calls may go: those in flight, calls and tokens a minute (None: no bound).
+
+    ``latency`` is how many seconds one takes; None: as answers of its length usually take.
+    """
 
     concurrency: int
     rpm: float | None = None
     tpm: float | None = None
+    latency: float | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,9 @@ def _time(prompts: Sequence[PromptEstimate], pace: Pace) -> Time:
     calls = sum(one.calls for one in prompts)
     completion = sum(one.completion_tokens for one in prompts)
     tokens = completion + sum(one.prompt_tokens for one in prompts)
-    latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
+    latency = pace.latency
+    if latency is None:
+        latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
     seconds = {"concurrency": calls * latency / pace.concurrency}
     for name, amount, limit in (("rpm", calls, pace.rpm), ("tpm", tokens, pace.tpm)):
         if limit is not None:

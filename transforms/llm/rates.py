@@ -29,8 +29,8 @@ class Taken:
 class WindowRate:
     """At most ``limit`` within any ``window`` seconds; times are those of any steady clock.
 
-    Less than 1 a window is 1 in a longer window. What is taken first has to wait as if as much had
-    been taken when the rate was made: another process may have done so.
+    Less than 1 a window is 1 in a longer window. What is taken first has to wait as if another
+    process had taken as much until the rate was made.
     """
 
     def __init__(self, limit: float, window: float, margin: float, now: float) -> None:
@@ -52,8 +52,11 @@ class WindowRate:
         if amount > self.limit:
             return math.inf
         self._expire(now)
-        paced = (self._made + amount * self._gap if self._due is None else self._due) - now
-        return max(0.0, paced, self._until_room(self._total + amount - self.limit, now))
+        due = self._due
+        if due is None:
+            # For what was taken last and for what is taken next: time passes between the two alone.
+            due = self._made + (2 * amount - 1) * self._gap
+        return max(0.0, due - now, self._until_room(self._total + amount - self.limit, now))
 
     def take(self, amount: float, now: float) -> Taken:
         """Take ``amount``, for which there is no more to wait."""

@@ -55,7 +55,11 @@ class TypicalAnswers:
         drawn = int(key[:16], 16)
         answer = answers[drawn % len(answers)]
         mark = f"{drawn // len(answers) % 10**_DIGITS:0{_DIGITS}d}"
-        return answer._replace(data=_marked(answer.data, prompt.schema, mark))
+        # Short texts stay: they are often words of a longer one, where they are looked for.
+        data = _marked(answer.data, prompt.schema, mark, _WORDS)
+        if data == answer.data:
+            data = _marked(answer.data, prompt.schema, mark, 1)
+        return answer._replace(data=data)
 
     def _of(self, prompt: Prompt) -> list[TypicalAnswer]:
         if self._cached is None:
@@ -68,19 +72,19 @@ class TypicalAnswers:
         return found or _examples(prompt) or [made_up(prompt)]
 
 
-def _marked(value: Any, schema: Mapping[str, Any], mark: str) -> Any:
-    """Return ``value`` with ``mark`` in the place of the last words of each free text."""
+def _marked(value: Any, schema: Mapping[str, Any], mark: str, last: int) -> Any:
+    """Return ``value`` with ``mark`` for the ``last`` words of each free text that has more."""
     if isinstance(value, dict):
-        properties = schema.get("properties", {})
-        return {name: _marked(each, properties.get(name, {}), mark) for name, each in value.items()}
+        inner = schema.get("properties", {})
+        return {
+            name: _marked(each, inner.get(name, {}), mark, last) for name, each in value.items()
+        }
     if isinstance(value, list):
-        return [_marked(each, schema.get("items", {}), mark) for each in value]
+        return [_marked(each, schema.get("items", {}), mark, last) for each in value]
     if not isinstance(value, str) or not {"enum", "const", "pattern"}.isdisjoint(schema):
         return value
     words = value.split(" ")
-    if len(words) < 2:
-        return value
-    return " ".join([*words[: -_WORDS if len(words) > _WORDS else -1], mark])
+    return " ".join([*words[:-last], mark]) if len(words) > last else value
 
 
 def _examples(prompt: Prompt) -> list[TypicalAnswer]:

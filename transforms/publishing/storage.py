@@ -48,10 +48,15 @@ def read_bytes(path: str) -> bytes:
         return bytes(file.read())
 
 
-def write_bytes(path: str, data: bytes) -> None:
+def write_bytes(path: str, data: bytes, *, durable: bool = False) -> None:
     """Write ``data`` to ``path``, whose directories are made; where that fails, nothing is there.
 
     Object stores have that property themselves; a local file takes its place by being renamed.
+
+    Args:
+        path: the file.
+        data: what it is to hold.
+        durable: it is on the disk when this returns, so that a power failure does not undo it.
     """
     if is_local(path):
         directory, name = os.path.split(path)
@@ -59,10 +64,23 @@ def write_bytes(path: str, data: bytes) -> None:
         begun = os.path.join(directory, f".{name}.begun")
         with open(begun, "wb") as local:
             local.write(data)
+            if durable:
+                local.flush()
+                os.fsync(local.fileno())
         os.replace(begun, path)
+        if durable:
+            _sync_directory(directory or ".")
         return
     with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(data)
+
+
+def _sync_directory(path: str) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def read_json(path: str) -> Any:

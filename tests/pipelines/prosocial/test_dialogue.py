@@ -31,7 +31,8 @@ MODEL = DraftSettings(model_as_crowd=True)
 FILES = DraftSettings()
 CONTENT = [CallClass.REFUSED, CallClass.CONTENT_FILTER, CallClass.TRUNCATED, CallClass.BAD_JSON]
 CONTENT += [CallClass.SCHEMA, CallClass.REQUEST]
-TRANSIENT = [one for one in CallClass if one.transient and one is not CallClass.BUDGET]
+TRANSIENT = [one for one in CallClass if one.transient and not one.awaited]
+AWAITED = [CallClass.BUDGET, CallClass.BATCH]
 
 Script = Callable[[str, int, Mapping[str, Any], int], "CallClass | dict[str, Any] | None"]
 
@@ -328,22 +329,26 @@ def test_transient_failure_of_the_last_turn_is_death(
     assert made.drafts == []
 
 
+@pytest.mark.parametrize("awaited", AWAITED)
 @pytest.mark.parametrize(("name", "nth", "turn"), [*STEPS, *LAST])
-def test_a_spent_budget_leaves_the_dialogue_waiting_with_what_it_has(
-    prompts: dict[str, Prompt], name: str, nth: int, turn: int
+def test_a_call_for_a_later_run_leaves_the_dialogue_waiting_with_what_it_has(
+    prompts: dict[str, Prompt], name: str, nth: int, turn: int, awaited: CallClass
 ) -> None:
-    made = run(failing(name, nth, CallClass.BUDGET), prompts)
+    made = run(failing(name, nth, awaited), prompts)
     assert made.unfinished is not None
-    assert made.unfinished[1:4] == (turn, "waiting", "budget")
+    assert made.unfinished[1:4] == (turn, "waiting", awaited.value)
     whole = run(ScriptedCaller(), prompts)
     assert made.drafts == whole.drafts[: len(made.drafts)]
     assert len(made.drafts) >= turn
 
 
-def test_votes_without_budget_leave_the_dialogue_waiting(prompts: dict[str, Prompt]) -> None:
-    made = run(failing_votes((6, CallClass.BUDGET)), prompts)
+@pytest.mark.parametrize("awaited", AWAITED)
+def test_votes_for_a_later_run_leave_the_dialogue_waiting(
+    prompts: dict[str, Prompt], awaited: CallClass
+) -> None:
+    made = run(failing_votes((6, awaited)), prompts)
     assert made.unfinished is not None
-    assert made.unfinished[1:4] == (2, "waiting", "budget")
+    assert made.unfinished[1:4] == (2, "waiting", awaited.value)
 
 
 def failing_votes(*failures: tuple[int, CallClass]) -> ScriptedCaller:

@@ -14,6 +14,7 @@ from transforms.llm.fake_endpoint.replies import Reply
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.settings import EngineSettings
 
+BODY = b'{"model":"fake","messages":[{"role":"user","content":"Is it?"}]}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 
 
@@ -22,7 +23,7 @@ def sent(base_url: str, **bounds: float) -> ClientReply:
         client = Client(EngineSettings(base_url, "fake", "cache", **bounds), "none")  # type: ignore[arg-type]
         client.open()
         try:
-            return await client.send(b'{"model":"fake","messages":[]}')
+            return await client.send(BODY)
         finally:
             await client.close()
 
@@ -60,7 +61,7 @@ def test_an_answer_that_comes_in_drops_is_bounded_as_a_whole() -> None:
         )
         client = Client(settings, "none")
         client.open()
-        reply = await client.send(b"{}")
+        reply = await client.send(BODY)
         await client.close()
         server.close()
         return reply

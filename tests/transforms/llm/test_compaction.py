@@ -176,7 +176,7 @@ def test_broken_off_before_any_step_it_loses_and_changes_nothing(
             for module, name in (
                 (storage, "write_bytes"),
                 (storage.os, "replace"),
-                (os, "fsync"),
+                (storage.os, "fsync"),
                 (compaction, "read_folder"),
                 (compaction, "remove_finished"),
             ):

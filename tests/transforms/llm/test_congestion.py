@@ -36,7 +36,7 @@ def test_it_begins_with_a_few_and_grows_with_each_answer_to_the_most() -> None:
     congestion = Congestion(256)
     assert congestion.window == 32
     now = answer(congestion, 32, 0.0)
-    assert congestion.window == 64
+    assert congestion.window == 96
     answer(congestion, 500, now)
     assert congestion.window == 256
     assert Congestion(7).window == 7

@@ -76,23 +76,25 @@ def test_no_window_holds_more_tokens_however_late_they_are_counted(
 
 @given(
     limit=st.integers(2, 600),
+    part=st.floats(0, 0.5),
     moments=st.lists(st.floats(0, 150), min_size=1, max_size=4),
 )
 def test_who_takes_over_does_not_send_what_the_one_before_has_sent(
-    limit: int, moments: list[float]
+    limit: int, part: float, moments: list[float]
 ) -> None:
     """One after the other sends as fast as it may, and knows nothing of those before it."""
+    amount = max(1, int(limit * part))
     sent: list[tuple[float, float]] = []
     moments.sort()
     for begin, end in zip([0.0, *moments], [*moments, 200.0], strict=True):
         rate, now = WindowRate(limit, WINDOW, MARGIN, begin), begin
-        while (now := now + rate.wait(1, now)) < end and len(sent) < 3000:
-            rate.take(1, now)
-            sent.append((now, 1.0))
+        while (now := now + rate.wait(amount, now)) < end and len(sent) < 3000:
+            rate.take(amount, now)
+            sent.append((now, amount))
     times = [time for time, _ in sent]
-    for start in range(len(times)):
-        if start + limit < len(times):
-            assert times[start + limit] - times[start] > WINDOW
+    most = limit // amount
+    for start, later in zip(times, times[most:], strict=False):
+        assert later - start > WINDOW
 
 
 def test_the_limit_is_reached_evenly() -> None:

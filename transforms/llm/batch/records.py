@@ -107,7 +107,7 @@ class BatchRecords:
 
     def plan(self, record: BatchRecord, requests: Requests, data: bytes) -> None:
         """Write a new batch: last its record, from which on it exists."""
-        storage.write_bytes(self.place(record.name, INPUT), data)
+        storage.write_bytes(self.place(record.name, INPUT), data, durable=True)
         self.write_requests(record, requests)
         self.save(record)
 
@@ -115,7 +115,8 @@ class BatchRecords:
         """Write ``record`` with ``changes`` and return it."""
         record = replace(record, **changes)
         content = {"format_version": FORMAT_VERSION, **asdict(record)}
-        storage.write_bytes(self.place(record.name, RECORD), storage.json_bytes(content))
+        place = self.place(record.name, RECORD)
+        storage.write_bytes(place, storage.json_bytes(content), durable=True)
         return record
 
     def input(self, record: BatchRecord) -> bytes:
@@ -129,7 +130,8 @@ class BatchRecords:
 
     def write_requests(self, record: BatchRecord, requests: Requests) -> None:
         """Write the requests of a batch."""
-        storage.write_bytes(self.place(record.name, REQUESTS), storage.json_bytes(requests))
+        place = self.place(record.name, REQUESTS)
+        storage.write_bytes(place, storage.json_bytes(requests), durable=True)
 
     def forget(self, record: BatchRecord) -> None:
         """Remove a batch that was never submitted."""
