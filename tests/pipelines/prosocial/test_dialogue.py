@@ -62,7 +62,7 @@ class ScriptedCaller:
             return Answer(said, request, detail="scripted", attempts=2)
         data = said or ordinary(name, nth)
         assert prompt.validate(data) is None
-        return Answer(CallClass.OK, request, data)
+        return Answer(CallClass.OK, request, data, model="tiny")
 
     def names(self) -> list[str]:
         return [call[0] for call in self.calls]
@@ -128,6 +128,7 @@ def test_model_makes_a_whole_dialogue(prompts: dict[str, Prompt]) -> None:
         "The utterance number 0 of this dialogue.",
         "utterance.v1",
         "utterance-0",
+        "tiny",
     )
     assert [row[1] for row in made.responses] == [1, 2]
     assert {row[2] for row in made.responses} == {"tiny#1"}
@@ -168,7 +169,7 @@ def test_sbic_post_is_the_first_utterance(prompts: dict[str, Prompt]) -> None:
     seed = a_seed(schema.SBIC)
     made = run(caller, prompts, seed=seed)
     assert "utterance" not in caller.names()
-    assert made.drafts[0] == (seed.key, 0, "context", "seed", seed.situation, None, None)
+    assert made.drafts[0] == (seed.key, 0, "context", "seed", seed.situation, None, None, None)
 
 
 @pytest.mark.parametrize("source", [schema.ETHICS_AMT, schema.ETHICS_REDDIT])
