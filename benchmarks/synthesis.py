@@ -13,7 +13,7 @@ import json
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -328,7 +328,12 @@ class _Answering:
         request = form.key(form.question(variables), sample)
         data = {"text": self._answered.setdefault(request, next(self._texts))}
         self._cache.put(request, prompt.id, 200, _reply(data))
-        return Answer(CallClass.OK, request, data)
+        return Answer(CallClass.OK, request, data, model=MODEL)
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
 
 
 def _reply(data: Mapping[str, Any]) -> str:

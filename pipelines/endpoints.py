@@ -134,6 +134,8 @@ def _settings(
         first_byte_timeout=options.first_byte_timeout,
         retries=options.retries,
         structured=StructuredMode(entry.structured or options.structured),
+        # A batch's requests are answered one by one.
+        samples_per_call=1 if options.batch else entry.samples_per_call or options.samples_per_call,
         extra_body=json.dumps(entry.extra_body, sort_keys=True),
         shared_caches=shared_caches,
         max_calls=options.max_calls,

@@ -35,6 +35,7 @@ CALL_OPTIONS = (
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "samples_per_call",
     "max_calls",
     "max_cost",
 )
@@ -56,6 +57,7 @@ class RunOptions(BaseModel):
     model_for: tuple[str, ...] = ()
     endpoints: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    samples_per_call: int = Field(default=1, ge=1, le=128)
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
     tpm: float | None = Field(default=None, ge=1)
@@ -105,6 +107,8 @@ class RunOptions(BaseModel):
             raise ValueError("--model-for needs --model: say which model answers the other steps")
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
+        if self.samples_per_call > 1 and self.embedded:
+            raise ValueError("--samples-per-call needs --model: the embedded model answers once")
         if self.batch and self.embedded:
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
@@ -246,6 +250,12 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         "--structured",
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
+    )
+    model.add_argument(
+        "--samples-per-call",
+        metavar="N",
+        help="samples of one request (three votes, say) that a call asks for, where the endpoint "
+        "has the parameter n (default 1)",
     )
     model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
     model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")

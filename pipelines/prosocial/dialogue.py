@@ -286,32 +286,35 @@ class _Drafting:
     async def votes(self) -> None:
         """Fill every turn's votes up to three, all calls at once; or wait for the crowd's."""
         turns = range(len(self.utterances) // 2)
-        missing = [
-            (turn, sample)
+        missing = {
+            turn: range(number)
             for turn in turns
-            for sample in range(schema.VOTES_PER_TURN - self.crowd.votes.get(turn, 0))
-        ]
+            if (number := schema.VOTES_PER_TURN - self.crowd.votes.get(turn, 0)) > 0
+        }
         if not missing:
             return
         if not self.settings.model_as_crowd:
-            raise _CrowdAwaited(missing[0][0], "annotations")
+            raise _CrowdAwaited(min(missing), "annotations")
         prompt = self.prompts["vote"]
         dialogues = [
             {"history": self.utterances[: 2 * turn], "utterance": self.utterances[2 * turn]}
             for turn in turns
         ]
-        answers = await gather(
-            *(self.call(prompt, dialogues[turn], sample=sample) for turn, sample in missing)
+        cast = await gather(
+            *(self.call.samples(prompt, dialogues[turn], own) for turn, own in missing.items())
         )
+        answers = [
+            (turn, sample, answer)
+            for (turn, own), of_turn in zip(missing.items(), cast, strict=True)
+            for sample, answer in zip(own, of_turn, strict=True)
+        ]
         failures = [
-            _CallFailed(turn, prompt, answer)
-            for (turn, _), answer in zip(missing, answers, strict=True)
-            if answer.data is None
+            _CallFailed(turn, prompt, answer) for turn, _, answer in answers if answer.data is None
         ]
         for failure in failures:
             if not failure.cuts:
                 raise failure
-        for (turn, sample), answer in zip(missing, answers, strict=True):
+        for turn, sample, answer in answers:
             if answer.data is not None:
                 self.annotations.append(self.vote(turn, sample, prompt, answer))
         if failures:

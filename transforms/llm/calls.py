@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -82,5 +82,15 @@ class Caller(Protocol):
         """Return the answer to ``prompt`` filled with ``variables``; never raises for a bad one.
 
         ``sample`` tells apart independent answers to the same request (three votes, say).
+        """
+        ...  # pragma: no cover - protocol
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        """Return independent answers to the same request, all asked for at once.
+
+        They are those of so many calls, each with its number in ``samples``; where the endpoint is
+        to give several in one call, they are asked for in as few as that takes.
         """
         ...  # pragma: no cover - protocol

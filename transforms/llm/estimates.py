@@ -15,6 +15,7 @@ from transforms.llm.spending import money
 from transforms.llm.statistics import (
     CACHED,
     COMPLETION_TOKENS,
+    FURTHER_SAMPLES,
     PROMPT_TOKENS,
     SENT,
     by_prompt,
@@ -179,7 +180,8 @@ def _prompt(
     sent, received = float(counts.get(PROMPT_TOKENS, 0)), float(counts.get(COMPLETION_TOKENS, 0))
     if observed.calls:
         sent = observed.total(calls, counts.get(PROMPT_TOKENS, 0))
-        received = calls * counts.get(OBSERVED_COMPLETION, 0) / observed.calls
+        samples = calls + counts.get(FURTHER_SAMPLES, 0)
+        received = samples * counts.get(OBSERVED_COMPLETION, 0) / observed.calls
     else:
         sent *= ratio
     price = prices.get(model)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import Calls, ItemCaller
+from transforms.llm.calling import Calls
 from transforms.llm.calls import Caller
+from transforms.llm.item_caller import ItemCaller
 from transforms.llm.request import RequestForms
 from transforms.llm.routing import Routing
 

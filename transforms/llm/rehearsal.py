@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -23,8 +23,8 @@ from apache_beam.metrics import Metrics
 from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import ItemCaller
 from transforms.llm.calls import CallClass
+from transforms.llm.item_caller import ItemCaller
 from transforms.llm.layers import layered_cache
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import replay
@@ -88,9 +88,14 @@ class RehearsedCalls:
         if call.key in self._asked:
             return Outcome(None, Verdict(CallClass.OK, answer.data), 0), True
         self._asked.add(call.key)
-        self._counts[f"{TYPICAL}{answer.origin}"] += 1
-        tokens = self._tokens.of_request(body), self._tokens.count(answer.text)
+        self._counts[f"{TYPICAL}{answer.origin}"] += call.samples
+        sent, received = self._tokens.of_request(body), self._tokens.count(answer.text)
+        tokens = sent, received * call.samples
         return Outcome(None, Verdict(CallClass.OK, answer.data, None, *tokens), 1), False
+
+    def sample(self, prompt: Prompt, key: str) -> Mapping[str, Any]:
+        """Return the typical answer to one sample of a request."""
+        return self._answers.answer(prompt, key).data
 
 
 class RehearsedCaller(ItemCaller):
@@ -106,7 +111,17 @@ class RehearsedCaller(ItemCaller):
         tokens: RequestTokens,
     ) -> None:
         super().__init__(forms, partition, cache, counts, calls)
-        self._tokens = tokens
+        self._rehearsed, self._tokens = calls, tokens
+
+    def _by_sample(
+        self, prompt: Prompt, keys: Sequence[str], outcome: Outcome
+    ) -> dict[str, Outcome]:
+        return {
+            key: outcome._replace(
+                verdict=outcome.verdict._replace(data=self._rehearsed.sample(prompt, key))
+            )
+            for key in keys
+        }
 
     def _hit(self, form: RequestForm, question: bytes, verdict: Verdict) -> None:
         super()._hit(form, question, verdict)

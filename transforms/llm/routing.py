@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from transforms.llm.calling import ItemCaller
 from transforms.llm.calls import Answer, Caller
+from transforms.llm.item_caller import ItemCaller
 from transforms.llm.prompts import Prompt
 from transforms.llm.request import RequestForms
 from transforms.llm.routes import Route
@@ -75,16 +75,24 @@ class RoutedCaller:
         self, prompt: Prompt, variables: Mapping[str, Any], *, sample: int = 0
     ) -> Answer:
         """Return the answer to ``prompt`` filled with ``variables``; see ``Caller``."""
+        (answer,) = await self.samples(prompt, variables, (sample,))
+        return answer
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        """Return independent answers to the same request; see ``Caller``."""
         route = self._routing.route(prompt)
         callers = [self._caller(number) for number in route.order(self._key)]
         if len(callers) == 1:
-            answer = await callers[0](prompt, variables, sample=sample)
+            answers = await callers[0].samples(prompt, variables, samples)
         else:
-            request = callers[0].request(prompt, variables, sample)
+            request = callers[0].request(prompt, variables, 0)
             async with self._routing.lock(self._partition, request):
-                answer = await _first_answer(callers, route, prompt, variables, sample)
-        self._progress += 1
-        return answer
+                found = await _first_answers(callers, route, prompt, variables, samples)
+            answers = [found[sample] for sample in samples]
+        self._progress += len(answers)
+        return answers
 
     def _caller(self, number: int) -> ItemCaller:
         found = self._callers.get(number)
@@ -94,23 +102,36 @@ class RoutedCaller:
         return found
 
 
-async def _first_answer(
+async def _first_answers(
     callers: Sequence[ItemCaller],
     route: Route,
     prompt: Prompt,
     variables: Mapping[str, Any],
-    sample: int,
-) -> Answer:
-    failed: dict[int, Answer] = {}
+    samples: Sequence[int],
+) -> dict[int, Answer]:
+    found: dict[int, Answer] = {}
+    failed: dict[int, dict[int, Answer]] = {sample: {} for sample in samples}
     for cached in (True, False):
         for place, caller in enumerate(callers):
-            if place in failed or (cached and not caller.has(prompt, variables, sample)):
-                continue
-            answer = await caller(prompt, variables, sample=sample)
-            if answer.call_class not in route.fallback_on:
-                return answer
-            failed[place] = answer
-    return _telling([failed[place] for place in sorted(failed)])
+            wanted = [
+                sample
+                for sample, failures in failed.items()
+                if sample not in found
+                and place not in failures
+                and (not cached or caller.has(prompt, variables, sample))
+            ]
+            answers = await caller.samples(prompt, variables, wanted)
+            for sample, answer in zip(wanted, answers, strict=True):
+                if answer.call_class in route.fallback_on:
+                    failed[sample][place] = answer
+                else:
+                    found[sample] = answer
+    told = {
+        sample: _telling([failures[place] for place in sorted(failures)])
+        for sample, failures in failed.items()
+        if sample not in found
+    }
+    return {**found, **told}
 
 
 def _telling(failed: Sequence[Answer]) -> Answer:

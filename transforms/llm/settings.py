@@ -56,7 +56,8 @@ class EngineSettings:
     An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
     the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
     all of it. ``retries`` are the attempts after the first, ``retry_seconds`` the time they may
-    take together.
+    take together. Several samples of one request are asked for ``samples_per_call`` at a time, by
+    the parameter ``n``, which not every endpoint has.
 
     What calls several endpoints has the settings of the ``further`` ones in those of the first, and
     a route for every prompt. Each has a price and a key of its own; those with the same number of
@@ -79,6 +80,7 @@ class EngineSettings:
     retries: int = 5
     retry_seconds: float = 300.0
     structured: StructuredMode = StructuredMode.JSON_SCHEMA
+    samples_per_call: int = 1
     extra_body: str = "{}"
     max_calls: int | None = None
     max_cost: float | None = None
@@ -96,6 +98,8 @@ class EngineSettings:
             object.__setattr__(self, "endpoint", endpoint_identity(self.base_url))
         if not isinstance(json.loads(self.extra_body), dict):
             raise ValueError("extra_body must be a JSON object")
+        if self.samples_per_call < 1 or (self.samples_per_call > 1 and self.batch is not None):
+            raise ValueError("a call asks for at least one sample, and in a batch for just one")
         if self.max_cost is not None and any(each.price is None for each in self.endpoints):
             raise ValueError("max_cost needs the price of every model")
         if bool(self.further) != bool(self.routes):

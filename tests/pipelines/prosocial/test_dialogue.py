@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,11 @@ class ScriptedCaller:
         data = said or ordinary(name, nth)
         assert prompt.validate(data) is None
         return Answer(CallClass.OK, request, data, model="tiny")
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
 
     def names(self) -> list[str]:
         return [call[0] for call in self.calls]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,23 @@ def annotations(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=schema.ANNOTATIONS)
 
 
-async def answer_all(prompt: Prompt, variables: object, *, sample: int = 0) -> Answer:
-    texts = {"text": "I took it because I was hungry.", "rots": ["You should share."] * 5}
-    texts |= {"numbers": [1], "new_rot": "", "response": "You could ask them before you take it."}
-    texts |= {"reason": "A took it without asking.", "vote": schema.VOTE_CAUTION}
-    data = {name: texts[name] for name in prompt.schema["required"]}
-    return Answer(CallClass.OK, f"{prompt.id}-{sample}", data)
+class AnswerAll:
+    """Answers every prompt alike."""
+
+    async def __call__(self, prompt: Prompt, variables: object, *, sample: int = 0) -> Answer:
+        texts = {"text": "I took it because I was hungry.", "rots": ["You should share."] * 5}
+        texts |= {"numbers": [1], "new_rot": "", "response": "You could ask before you take it."}
+        texts |= {"reason": "A took it without asking.", "vote": schema.VOTE_CAUTION}
+        data = {name: texts[name] for name in prompt.schema["required"]}
+        return Answer(CallClass.OK, f"{prompt.id}-{sample}", data, model="tiny")
+
+    async def samples(
+        self, prompt: Prompt, variables: object, samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
+
+
+answer_all = AnswerAll()
 
 
 def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[int], str]) -> None:
