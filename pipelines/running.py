@@ -80,7 +80,7 @@ def serving(options: RunOptions, dataset: str, steps: Steps) -> Iterator[EngineS
     if not options.batch:
         yield settings
         return
-    with batch_cycle(settings, storage.join(dataset, "batches"), settings.api_key()) as by_batch:
+    with batch_cycle(settings, storage.join(dataset, "batches")) as by_batch:
         yield by_batch
 
 

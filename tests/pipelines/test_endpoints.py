@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -290,3 +291,52 @@ def test_one_budget_is_over_all_models(
     ledger = json.loads(next((tmp_path / "o").rglob("ledger.json")).read_text())
     assert 0 < sum(row["cost"] for row in ledger["calls"]) <= 0.5
     assert {row["model"] for row in ledger["calls"]} == {"strong", "cheap"}
+
+
+def test_batches_go_to_each_endpoint_and_end_in_the_version_of_a_run_by_calls(
+    endpoint: FakeEndpoint,
+    other: FakeEndpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "remint.batch")
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
+    second = {"base_url": other.base_url, "model": "cheap", "key_variable": "OTHER_KEY"}
+    entries = {"second": second, "third": {"model": "cheap", "extra_body": {}, "rpm": 9000}}
+    steps = {"vote": "second", "respond": {"share": {"main": 1, "third": 1}}}
+    file = written(tmp_path, endpoints=entries, steps=steps)
+    by_calls = prosocial(endpoint, tmp_path / "calls", "--endpoints", file)
+    before = endpoint.requests, other.requests
+    by_batch = prosocial(endpoint, tmp_path / "batch", "--endpoints", file, "--batch")
+    while "run again to collect them" in caplog.text:
+        caplog.clear()
+        by_batch = prosocial(endpoint, tmp_path / "batch", "--endpoints", file, "--batch")
+    assert shards(by_batch) == shards(by_calls)
+    assert (endpoint.requests, other.requests) == before
+    models = {
+        (record["endpoint"], record["model"])
+        for path in (tmp_path / "batch/prosocial/batches").glob("*.json")
+        for record in [json.loads(path.read_text())]
+    }
+    assert models == {
+        (endpoint.base_url, "strong"),
+        (endpoint.base_url, "cheap"),
+        (other.base_url, "cheap"),
+    }
+
+
+def test_three_votes_are_one_call(endpoint: FakeEndpoint, tmp_path: Path) -> None:
+    given = ("--samples-per-call", "3", "--model-for", "vote=cheap")
+    dry = estimate(prosocial_options(endpoint, tmp_path, *given))
+    result = prosocial(endpoint, tmp_path, *given)
+    votes = [body for body in endpoint.bodies if body["model"] == "cheap"]
+    assert {body.get("n") for body in votes} == {3}
+    assert len(rows(result, "annotations")) == 3 * len(rows(result, "data"))
+    assert {(one.prompt.partition(".")[0], one.model): one.calls for one in dry.prompts} == asked(
+        endpoint
+    )
+    before = endpoint.requests
+    for later in (given, given[2:]):
+        assert prosocial(endpoint, tmp_path, *later).status is Status.UNCHANGED
+    assert endpoint.requests == before

@@ -47,7 +47,7 @@ class Dataset:
 
     def run(self) -> list[tuple[CallClass, str]]:
         """Run once by batches; return how the items ended."""
-        with batch_cycle(self.settings, self.directory, "key") as settings:
+        with batch_cycle(self.settings, self.directory) as settings:
             return self.results(settings)
 
     def by_calls(self, cache: Path) -> list[tuple[CallClass, str]]:
