@@ -151,7 +151,7 @@ def test_dialogues_cold_and_half_warm(
     done = prosocial.estimate(prosocial_options(endpoint, tmp_path / "o", *given))
     assert (done.calls, done.prompt_tokens, done.completion_tokens) == (0, 0, 0)
     assert done.cached == account.used["calls"]
-    assert min(medians) <= done.latency <= max(medians)
+    assert min(medians) <= done.time.latency <= max(medians)
 
 
 def test_analyses_cold_and_half_warm(
