@@ -207,7 +207,7 @@ def test_a_fallback_is_asked_where_the_first_fails_and_stays(
                 "endpoints": {"a": {"model": "x", "api_key": "env:OTHER_KEY"}},
                 "steps": {"vote": "a"},
             },
-            "endpoint a .* needs a key: set OTHER_KEY",
+            "endpoint a .* needs a key, and there is none in env:OTHER_KEY",
         ),
         (
             (),
