@@ -215,7 +215,7 @@ def test_a_fallback_is_asked_where_the_first_fails_and_stays(
                 "endpoints": {"a": {"model": "x", "base_url": "https://api.openai.com/v1"}},
                 "steps": {"vote": "a"},
             },
-            "needs a key: set OPENAI_API_KEY",
+            "needs a key, and there is none in env:OPENAI_API_KEY",
         ),
         (
             (),
@@ -260,7 +260,7 @@ def test_every_endpoint_and_model_is_looked_at_first(
     monkeypatch.setenv("OTHER_KEY", "sk-wrong")
     second = {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
     file = written(tmp_path, endpoints={"second": second}, steps={"vote": "second"})
-    with pytest.raises(EndpointError, match="set OTHER_KEY to one that is valid"):
+    with pytest.raises(EndpointError, match="set env:OTHER_KEY to one that is valid"):
         prosocial(endpoint, tmp_path / "o", "--endpoints", file)
     assert endpoint.requests == other.requests == 0
 

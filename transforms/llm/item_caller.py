@@ -122,7 +122,7 @@ class ItemCaller:
     ) -> tuple[Answer, str]:
         """Return the answer to a question, and the text that it is where it is malformed."""
         key = form.key(question, sample)
-        delivered = self._delivered.pop(key, None)
+        delivered = self._delivered.pop(key, None) if self._delivered else None
         cached = self._cache.get(key) if delivered is None else None
         attempts = 0
         if cached is not None:
