@@ -7,11 +7,20 @@ OUTPUT ?= demo
 SEEDS := pipelines/prosocial/samples
 SOURCES := pipelines/metricinstruct/samples
 
-.PHONY: help install demo test check benchmark clean
+# What the tests on clusters need beyond Python, built or fetched once.
+CLUSTER := .cluster
+PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0
+S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+.PHONY: help install demo test test-cluster check benchmark flink-up flink-down clean
 
 help:
 	@echo "make demo       install, fetch the embedded model, publish two small datasets, say where"
 	@echo "make test       install, run all tests"
+	@echo "make test-cluster  install, run the tests on Flink, Prism and an S3 server (needs Java 17,"
+	@echo "                   Maven and Go on the machine)"
+	@echo "make flink-up, make flink-down  a Flink cluster on this machine, for --config"
+	@echo "                   runner_configs/flink.yaml (needs Java 17 and Maven)"
 	@echo "make check      install, run the linters and the type checker"
 	@echo "make benchmark  install, run the benchmarks"
 	@echo "make clean      remove the virtual environment and the demo's output"
@@ -53,6 +62,32 @@ demo: install
 test: install
 	@$(BIN)/python -m pytest
 
+$(VENV)/.installed-cluster: $(INSTALLED)
+	@echo "== installing what reaches object stores and Dataflow"
+	@if [ -x $(BIN)/uv ]; then \
+		VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --compile-bytecode --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
+	else \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
+	fi
+	@touch $@
+
+$(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw:
+	@command -v go >/dev/null || { echo "Prism and the S3 server are built by Go, and there is no go" \
+		"on PATH; install it (https://go.dev/dl) and try again" >&2; exit 1; }
+	@echo "== building $(@F) (one to two minutes, once)"
+	@GOBIN=$(CURDIR)/$(CLUSTER)/bin go install \
+		$(if $(findstring prism,$@),$(PRISM),$(S3_SERVER))
+
+test-cluster: $(VENV)/.installed-cluster $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw
+	@$(BIN)/python -m runner_configs.flink fetch
+	@$(BIN)/python -m pytest -m "" tests/cluster tests/runner_configs
+
+flink-up: install
+	@$(BIN)/python -m runner_configs.flink up
+
+flink-down: install
+	@$(BIN)/python -m runner_configs.flink down
+
 check: install
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -64,4 +99,4 @@ benchmark: install
 	@$(BIN)/python benchmarks/assemble.py --dataset metricinstruct
 
 clean:
-	rm -rf $(VENV) $(OUTPUT)
+	rm -rf $(VENV) $(OUTPUT) $(CLUSTER)

@@ -18,6 +18,7 @@ COMMANDS = {
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
     "cache": ("pipelines.cache", "run"),
+    "unlock": ("pipelines.unlock", "run"),
     "fake-endpoint": ("pipelines.fake_endpoint", "run"),
 }
 
@@ -29,6 +30,7 @@ commands:
   versions        list the versions below an output directory
   validate        check published versions: files, hashes, expectation suites, loading
   cache           verify, compact or describe the cache of a dataset's model replies
+  unlock          let runs on a dataset again, where remint can't see that none is at work
   fake-endpoint   serve an endpoint on this machine that fails as it is told, to try runs on
 
 remint COMMAND --help tells a command's options.
@@ -77,13 +79,18 @@ def set_up_logging() -> None:
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     """Drop what tells a user nothing.
 
-    That is Beam's remark, made at every import, that its Google Cloud extra is not installed, and
-    its trace of an error whose message the command itself gives at the end.
+    That is Beam's remark, made at every import, that its Google Cloud extra is not installed, its
+    trace of an error whose message the command itself gives at the end, and what a job server says
+    of itself.
     """
+    if record.levelno < logging.WARNING and not record.name.startswith("remint"):
+        return False
+    if record.module == "portable_runner":  # what ended a job comes as the exception of the run
+        return False
     error = record.exc_info[1] if record.exc_info else None
     if record.name.startswith("apache_beam") and isinstance(error, RemintError | OSError):
         return False
-    return not str(record.msg).startswith("apitools not found")
+    return not str(record.msg).startswith(("apitools not found", "Really "))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import urlsplit
@@ -17,11 +17,16 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipelines.beam_flags import check_flags
+from pipelines.runners import use_filesystems
 from transforms.errors import OptionError
+from transforms.llm.api_key import DEFAULT_SOURCE, FORMS, is_source
 from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES
 
 DEFAULT_PARTITIONS = 16
+#: Each has a file in every configuration and a folder in the cache.
+MAX_PARTITIONS = 4096
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
@@ -35,6 +40,7 @@ CALL_OPTIONS = (
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "samples_per_call",
     "max_calls",
     "max_cost",
 )
@@ -49,11 +55,15 @@ class RunOptions(BaseModel):
 
     output: str = Field(min_length=1)
     limit: int | None = Field(default=None, ge=1)
-    partitions: int | None = Field(default=None, ge=1, le=4096)
+    partitions: int | None = Field(default=None, ge=1, le=MAX_PARTITIONS)
 
     model: str | None = None
     base_url: str | None = None
+    api_key: str = DEFAULT_SOURCE
+    model_for: tuple[str, ...] = ()
+    endpoints: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    samples_per_call: int = Field(default=1, ge=1, le=128)
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
     tpm: float | None = Field(default=None, ge=1)
@@ -82,6 +92,11 @@ class RunOptions(BaseModel):
             raise ValueError("must be a number")
         return value
 
+    @field_validator("model_for", mode="before")
+    @classmethod
+    def _pairs_of_steps(cls, value: Any) -> Any:
+        return pairs_of(value)
+
     @field_validator("shared_cache", mode="before")
     @classmethod
     def _one_shared_cache(cls, value: Any) -> Any:
@@ -90,27 +105,31 @@ class RunOptions(BaseModel):
     @field_validator("base_url")
     @classmethod
     def _is_base_url(cls, value: str | None) -> str | None:
-        try:
-            parts = urlsplit(value or "")
-            _ = parts.port
-        except ValueError:
-            raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
-        if parts.query or parts.fragment:
-            raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
-        return value
+        return check_base_url(value)
+
+    @field_validator("api_key")
+    @classmethod
+    def _is_source(cls, value: str) -> str:
+        return check_key_source(value)
 
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
+        if self.model_for and self.embedded:
+            raise ValueError("--model-for needs --model: say which model answers the other steps")
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
-        if self.batch and not self.model:
+        if self.samples_per_call > 1 and self.embedded:
+            raise ValueError("--samples-per-call needs --model: the embedded model answers once")
+        if self.batch and self.embedded:
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("--base-url must begin with http:// or https://")
-        if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
+        missing = self.api_key == DEFAULT_SOURCE and not os.environ.get("OPENAI_API_KEY")
+        if self.model and not self.base_url and missing:
             raise ValueError(
                 "--model without --base-url calls api.openai.com and needs OPENAI_API_KEY in the "
-                "environment; set it, name another endpoint with --base-url, or leave --model "
+                "environment; set it, say by --api-key where the key is read, name another "
+                "endpoint with --base-url, or leave --model "
                 "out to use the embedded model"
             )
         return self
@@ -125,7 +144,7 @@ class RunOptions(BaseModel):
     @property
     def embedded(self) -> bool:
         """Whether the embedded model serves, because no endpoint is given."""
-        return self.model is None
+        return self.model is None and self.endpoints is None
 
 
 OptionsT = TypeVar("OptionsT", bound=RunOptions)
@@ -137,6 +156,38 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong."""
         raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def check_key_source(value: str) -> str:
+    """Return ``value`` if it says where a key is read.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not is_source(value):
+        # Which may be a key itself: it is not to be shown.
+        raise ValueError(f"says where the key is read, and is no key: give {FORMS}")
+    return value
+
+
+def check_base_url(value: str | None) -> str | None:
+    """Return ``value``, which is a base URL or None.
+
+    Raises:
+        ValueError: it isn't.
+    """
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
+    if parts.query or parts.fragment:
+        raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
 
 
 def one_as_many(value: Any) -> Any:
@@ -233,9 +284,32 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         help="any OpenAI-compatible endpoint (also OPENAI_BASE_URL; the key: OPENAI_API_KEY)",
     )
     model.add_argument(
+        "--api-key",
+        metavar="SOURCE",
+        help=f"where each worker reads the key: {FORMS} (default {DEFAULT_SOURCE})",
+    )
+    model.add_argument(
+        "--model-for",
+        nargs="+",
+        action="extend",
+        metavar="STEP=MODEL",
+        help="another model for a step, which is a prompt's name (an unknown one lists them)",
+    )
+    model.add_argument(
+        "--endpoints",
+        metavar="FILE",
+        help="YAML of further endpoints, and of who answers which step, by shares or in turn",
+    )
+    model.add_argument(
         "--structured",
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
+    )
+    model.add_argument(
+        "--samples-per-call",
+        metavar="N",
+        help="samples of one request (three votes, say) that a call asks for, where the endpoint "
+        "has the parameter n (default 1; in batches always 1)",
     )
     model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
     model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")
@@ -295,6 +369,18 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     return parser
 
 
+def parse_place(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command that looks at places, which any filesystem may hold.
+
+    Raises:
+        OptionError: an option that neither the command nor Beam knows.
+    """
+    known, beam = parser.parse_known_args(list(argv))
+    check_flags(beam, ())
+    use_filesystems(beam)
+    return known
+
+
 def parse(
     parser: argparse.ArgumentParser, options_class: type[OptionsT], argv: Sequence[str]
 ) -> OptionsT:
@@ -308,7 +394,8 @@ def parse(
     config, beam_config = _read_config(flags.pop("config", None), options_class)
     configured = (flag for name, value in beam_config.items() for flag in _beam_flags(name, value))
     beam = (*configured, *rest)
-    _check_beam_flags(beam, beam_config)
+    check_flags(beam, beam_config)
+    use_filesystems(beam)
     values: dict[str, Any] = {**config, **flags, "beam": beam}
     if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
         values["base_url"] = os.environ["OPENAI_BASE_URL"]
@@ -367,75 +454,3 @@ def _beam_flags(name: str, value: Any) -> list[str]:
     if isinstance(value, list):
         return [f"--{name}={item}" for item in value]
     return [f"--{name}={value}"]
-
-
-def _check_beam_flags(flags: Sequence[str], names: Iterable[str]) -> None:
-    """Refuse flags and ``names`` that Beam does not know, and flags that are known to lose data."""
-    named = [f"--{name}" for name in names]
-    if not flags and not named:
-        return
-    import apache_beam as beam
-    from apache_beam.options import pipeline_options as beam_options
-
-    class BeamParser(beam_options._BeamArgumentParser):  # type: ignore[misc]
-        """Beam's own parser, which raises where argparse would end the process."""
-
-        def error(self, message: str) -> NoReturn:
-            """Raise what argparse found wrong."""
-            raise OptionError(f"Apache Beam's options: {message}")
-
-    option_parser = BeamParser(allow_abbrev=False, add_help=False)
-    for options_class in dict.fromkeys(beam_options.PipelineOptions.__subclasses__()):
-        options_class._add_argparse_args(option_parser)
-    known, unknown = option_parser.parse_known_args(list(flags))
-    unknown += [name for name in named if name not in option_parser._option_string_actions]
-    if unknown:
-        raise OptionError(
-            f"unknown option {unknown[0]!r}: neither remint nor Apache Beam has it "
-            "(see --help; spelled-out names only)"
-        )
-    if known.direct_running_mode == "multi_threading":
-        raise OptionError(
-            "--direct_running_mode=multi_threading loses rows in silence in Apache Beam 2.77; "
-            "use in_memory (the default) or multi_processing"
-        )
-    experiments = known.experiments or []
-    if any(str(item).startswith("data_buffer_time_limit_ms") for item in experiments):
-        raise OptionError(
-            "--experiments=data_buffer_time_limit_ms uses the stream that loses rows in Apache "
-            "Beam 2.77; leave it out"
-        )
-    try:
-        beam.Pipeline(options=beam_options.PipelineOptions(beam_arguments(flags)))
-    except (ValueError, ImportError) as error:
-        raise OptionError(f"Apache Beam's options: {error}") from None
-
-
-def beam_arguments(flags: Sequence[str]) -> list[str]:
-    """Return Beam's flags with our default runner, and DirectRunner mapped to it.
-
-    Beam's DirectRunner first tries to download another runner and sends some transforms to a slow
-    one; FnApiRunner is the one that was measured (ARCHITECTURE.md).
-    """
-    arguments = []
-    named = False
-    items = iter(flags)
-    for flag in items:
-        name, _, value = flag.partition("=")
-        if name == "--runner":
-            named = True
-            runner = value or next(items, "")
-            arguments.append(f"--runner={'FnApiRunner' if runner == 'DirectRunner' else runner}")
-        else:
-            arguments.append(flag)
-    return arguments if named else [*arguments, "--runner=FnApiRunner"]
-
-
-def several_processes(flags: Sequence[str]) -> bool:
-    """Return whether Beam's ``flags`` have the work done in several processes, for all we know."""
-    from apache_beam.options import pipeline_options as beam_options
-
-    options = beam_options.PipelineOptions(beam_arguments(flags))
-    runner = options.view_as(beam_options.StandardOptions).runner
-    mode = options.view_as(beam_options.DirectOptions).direct_running_mode
-    return not (str(runner).endswith("FnApiRunner") and mode == "in_memory")

@@ -4,22 +4,36 @@ Beam takes an interrupt within a step for a failure of that step and goes on wit
 go on calling; and Polars has SIGINT restart what it interrupts, so that Python's own handlers run
 only when the main thread wakes by itself. Hence a thread of its own that is told by the wakeup file
 descriptor. A stopped run is carried on like a killed one, so the process simply ends; its children
-(the embedded model, Beam's workers) end with it.
+(the embedded model, Beam's workers) end with it, and a job that runs elsewhere is cancelled first.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import signal
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-#: So long an engine may take to write what an object store has not got yet.
+#: So long cancelling may take, and then an engine that writes what an object store has not got yet.
 SECONDS = 10.0
+
+logger = logging.getLogger("remint.run")
+
+_at_stop: list[Callable[[], object]] = []
+
+
+@contextmanager
+def at_stop(action: Callable[[], object]) -> Iterator[None]:
+    """Have ``action`` done, should a signal end the process while the ``with`` block runs."""
+    _at_stop.append(action)
+    try:
+        yield
+    finally:
+        _at_stop.remove(action)
 
 
 @contextmanager
@@ -49,15 +63,28 @@ def stopping_at_signals(program: str) -> Iterator[None]:
         os.close(told)
 
 
+def stop_run() -> None:
+    """Stop this process as a signal would: another run may have its dataset now."""
+    logger.error("the dataset is no longer held by this run, since its store can't be written to")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _watch(told: int, program: str) -> None:
     while numbers := os.read(told, 1):
         if numbers[0] in SIGNALS:
             # What is broken off here is no news of Beam's.
             logging.disable(logging.CRITICAL)
+            threading.excepthook = lambda _: None
             os.write(2, f"{program}: stopped; run it again to carry on\n".encode())
-            engine = sys.modules.get("transforms.llm.engine")
-            if engine is not None:
-                closing = threading.Thread(target=engine.close_engines, daemon=True)
-                closing.start()
-                closing.join(SECONDS)
+            # The functions for the process's end close engines, and job servers of Beam's own.
+            for action in (*_at_stop, atexit._run_exitfuncs):
+                ending = threading.Thread(target=_quietly, args=(action,), daemon=True)
+                ending.start()
+                ending.join(SECONDS)
             os._exit(128 + numbers[0])
+
+
+def _quietly(action: Callable[[], object]) -> None:
+    """Do ``action`` on the way out, where nobody can be told that it failed."""
+    with suppress(Exception):
+        action()

@@ -166,17 +166,27 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
     return sorted(keys)
 
 
+def input_paths(inputs: Sequence[SourceInput]) -> list[str]:
+    """Return every file behind ``inputs``, each once, sorted; datasets of the Hub are no files."""
+    return [path for path in _places(inputs) if not path.startswith(HUB)]
+
+
 def input_fingerprints(inputs: Sequence[SourceInput]) -> list[dict[str, Any]]:
     """Return what identifies the content of every file and dataset behind ``inputs``, sorted."""
-    paths = {
-        path
-        for file in (one.file for one in inputs)
-        for path in (file.path, *file.outputs, *file.inputs, *file.annotations)
-    }
     return [
         hub_fingerprint(path) if path.startswith(HUB) else fingerprint(path)
-        for path in sorted(paths)
+        for path in _places(inputs)
     ]
+
+
+def _places(inputs: Sequence[SourceInput]) -> list[str]:
+    return sorted(
+        {
+            path
+            for file in (one.file for one in inputs)
+            for path in (file.path, *file.outputs, *file.inputs, *file.annotations)
+        }
+    )
 
 
 def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:

@@ -82,6 +82,7 @@ def rows(version: Path, configuration: str) -> pl.DataFrame:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_fault_at_once(tmp_path: Path) -> None:
     inputs = tmp_path / "mine.train.jsonl"
     with inputs.open("w") as file:
@@ -169,6 +170,7 @@ KILLS, KILLED_IN_FLIGHT = 20, 4
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_kill_9_at_twenty_moments(tmp_path: Path) -> None:
     source = random.Random(5)
     seeds = tmp_path / "seeds.jsonl"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options import beam_arguments, parse, several_processes
+from pipelines.options import parse
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.errors import OptionError
 
@@ -70,7 +70,7 @@ def test_flags_win_over_the_configuration_file(tmp_path: Path) -> None:
         ((*SEEDS, "--config", "/nowhere/run.yaml"), "can't be read"),
         ((*SEEDS, "--limit"), "expected one argument"),
         ((*SEEDS, "--embedded-model", "gpt-9"), "--embedded-model: there are qwen2.5-coder-0.5b"),
-        ((*SEEDS, "--runner", "NoSuchRunner"), "Unexpected pipeline runner"),
+        ((*SEEDS, "--runner", "NoSuchRunner"), "has not been tried on it"),
         ((*SEEDS, "--model", "m", "--base-url", "http://[::1"), "--base-url: is not a URL"),
         ((*SEEDS, "--model", "m", "--base-url", "http://h:99999/v1"), "--base-url: is not a URL"),
         ((*SEEDS, "--model", "m", "--base-url", "http://h/v1?key=k"), "must end with its path"),
@@ -97,7 +97,7 @@ def test_a_configuration_file_of_another_form_is_refused(tmp_path: Path, content
         ("limt: 3", "unknown option '--limt"),
         ("limt: null", "unknown option '--limt'"),
         ("limt: false", "unknown option '--limt'"),
-        ("runner: NoSuchRunner", "Unexpected pipeline runner"),
+        ("runner: NoSuchRunner", "has not been tried on it"),
     ],
 )
 def test_a_configuration_files_slips_are_named(tmp_path: Path, content: str, message: str) -> None:
@@ -113,19 +113,6 @@ def test_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     options = parsed(*SEEDS, "--model", "local")
     assert options.base_url == "http://127.0.0.1:8000/v1"
     assert not options.embedded
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ((), ["--runner=FnApiRunner"]),
-        (("--runner=DirectRunner",), ["--runner=FnApiRunner"]),
-        (("--runner", "DirectRunner", "--streaming"), ["--runner=FnApiRunner", "--streaming"]),
-        (("--runner=PortableRunner",), ["--runner=PortableRunner"]),
-    ],
-)
-def test_the_local_runner_is_pinned(flags: tuple[str, ...], expected: list[str]) -> None:
-    assert beam_arguments(flags) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,18 +134,3 @@ def test_limits_are_read() -> None:
     options = parsed(*SEEDS, "--rpm", "90", "--tpm", "5e4", "--first-byte-timeout", "20")
     assert (options.rpm, options.tpm, options.first_byte_timeout) == (90, 50_000, 20)
     assert (parsed(*SEEDS).rpm, parsed(*SEEDS).tpm, parsed(*SEEDS).lanes) == (None, None, 8)
-
-
-@pytest.mark.parametrize(
-    ("flags", "several"),
-    [
-        ((), False),
-        (("--runner=DirectRunner",), False),
-        (("--direct_num_workers=2",), False),
-        (("--direct_running_mode=multi_processing", "--direct_num_workers=2"), True),
-        (("--runner", "FlinkRunner"), True),
-        (("--runner=PortableRunner", "--job_endpoint=localhost:8099"), True),
-    ],
-)
-def test_runners_with_several_processes(flags: tuple[str, ...], several: bool) -> None:
-    assert several_processes(flags) is several

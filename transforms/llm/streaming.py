@@ -10,17 +10,21 @@ on with the next partition's answers.
 from __future__ import annotations
 
 import concurrent.futures
+import os
+import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.background import threads
+from transforms.errors import OutputError
 from transforms.llm.calls import Caller
 from transforms.llm.engine import engine
 from transforms.llm.latencies import seconds_of
@@ -42,6 +46,10 @@ class PartitionWork(Protocol[P, T, R]):
 
     def items(self, partition: P) -> Sequence[T]:
         """Return the items of ``partition`` that need calls, in an order of their own."""
+        ...  # pragma: no cover - protocol
+
+    def key(self, item: T) -> str:
+        """Return the key of an item, by which endpoints share the items."""
         ...  # pragma: no cover - protocol
 
     async def work(self, item: T, caller: Caller) -> R:
@@ -88,6 +96,19 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         self._held: list[_Held] = []
         self._finishing: concurrent.futures.ThreadPoolExecutor | None = None
 
+    def setup(self) -> None:
+        """See that this worker has the dataset before it, where the others have it.
+
+        Raises:
+            OutputError: it has not, and what it were to write would be found by nobody.
+        """
+        dataset, _ = FileSystems.split(self._settings.cache)
+        if FileSystems.get_scheme(dataset) is None and dataset and not os.path.isdir(dataset):
+            raise OutputError(
+                f"{dataset} is not there for a worker on {socket.gethostname()}; --output must be "
+                "on a folder that all workers share, or on an object store"
+            )
+
     def start_bundle(self) -> None:
         """Start with nothing held."""
         self._held = []
@@ -105,7 +126,7 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
     def _submit(self, number: int, partition: P, timestamp: Any, windows: tuple[Any, ...]) -> None:
         held = _Held(number, partition, timestamp, windows)
         held.results = engine(self._settings).submit(
-            number, self._work.items(partition), self._work.work, held.counts
+            number, self._work.items(partition), self._work.work, held.counts, self._work.key
         )
         if self._finishing is None:
             self._finishing = threads(FINISHING, "finish")

@@ -30,7 +30,7 @@ from transforms.publishing.suites import (
     version_tables,
     warning_lines,
 )
-from transforms.publishing.versions import Version, versions
+from transforms.publishing.versions import Version, dataset_of, versions
 
 REFUSED_NAME = "refused.json"
 LEDGER_NAME = "ledger.json"
@@ -47,6 +47,7 @@ class Status(str, Enum):
     INCOMPLETE = "incomplete"  # no row of the default configuration is complete
     LEDGER_OPEN = "ledger_open"
     INVALID = "invalid"  # a suite refuses a shard or the version
+    DESCRIBED = "described"  # the job was written down for others to start, and publishes then
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def publish(
         },
         warnings=tuple(warning_lines(verdicts)),
     )
+    _remove_strays(version, manifest)
     storage.write_bytes(manifest_path(version.path), manifest.to_bytes())
     return _published(version, manifest)
 
@@ -188,8 +190,7 @@ def read_result(version: Version) -> PublishResult:
 
 def _complete_before(version: Version) -> Version | None:
     """Return the newest complete version older than ``version``, which itself may be gone."""
-    dataset = version.path.rstrip("/").rsplit("/", 1)[0]
-    older = [other for other in versions(dataset) if other.number < version.number]
+    older = [other for other in versions(dataset_of(version)) if other.number < version.number]
     return next((other for other in reversed(older) if other.complete), None)
 
 
@@ -222,6 +223,12 @@ def _missing(version: Version, shards: Sequence[ShardRecord]) -> list[str]:
         for shard in shards
         if present.get(shard.path) != shard.bytes
     ]
+
+
+def _remove_strays(version: Version, manifest: Manifest) -> None:
+    """Remove what no shard of this run is: of bundles that failed and came to another end later."""
+    for path in storage.files_below(version.path).keys() - manifest.expected_files().keys():
+        storage.remove_file(storage.join(version.path, *path.split("/")))
 
 
 def _configurations(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 
+from transforms.errors import OutputError
 from transforms.llm.calls import Caller
 from transforms.llm.fake_endpoint.latency import uniform
 from transforms.llm.fake_endpoint.replies import Reply
@@ -34,6 +36,9 @@ class Lengths:
 
     def items(self, partition: str) -> Sequence[str]:
         return partition.split()
+
+    def key(self, item: str) -> str:
+        return item
 
     async def work(self, item: str, caller: Caller) -> tuple[str, bool]:
         if item == "fault":
@@ -162,3 +167,14 @@ def test_a_partition_without_items_is_given_out_too(prompt: Prompt, settings: Ma
         function.teardown()
     with pytest.raises(ValueError, match="at least 1"):
         CallPartitions(settings("http://localhost/v1"), Lengths(prompt), 0)
+
+
+def test_a_worker_that_does_not_share_the_output_makes_no_call(
+    prompt: Prompt, settings: Make, tmp_path: Path
+) -> None:
+    elsewhere = replace(settings("http://127.0.0.1:9/v1"), cache=str(tmp_path / "out" / "cache"))
+    function = CallPartitions(elsewhere, Lengths(prompt))
+    with pytest.raises(OutputError, match="on a folder that all workers share"):
+        function.setup()
+    (tmp_path / "out").mkdir()
+    function.setup()

@@ -1,0 +1,1 @@
+"""A Flink cluster on this machine, for trying out and for tests."""
