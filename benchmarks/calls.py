@@ -8,7 +8,8 @@ process of its own, on this machine:
 * 50 ms and 64 calls in flight;
 * 1 s and 256 in flight;
 * a heavy-tailed latency (lognormal, median 0.4 s, sigma 0.8) and 64 in flight, drawn from a
-  request's bytes: who sends the same bytes meets the same latencies.
+  request's bytes: remint and bare aiohttp send the same bytes and meet the same latencies, the
+  other tools word their requests themselves and meet others of the same distribution.
 
 Then two kinds of trouble, at 50 ms and 64 in flight: an endpoint that lets in 600 requests a
 minute and answers others with 429, a Retry-After and rate-limit headers, of which nobody was told,
@@ -17,9 +18,10 @@ asked 700 times; and one that cuts 5 % of its answers (finish_reason length).
 Sides are processes of their own (``peers``), with the same prompts in the same run: remint's engine
 with all of its work (rendering, keys, cache on disk, answers checked against their schema), bare
 aiohttp, the bare openai package, and curator, distilabel, datatrove and Beam's RunInference, each
-in a virtual environment that is made at the first run. Calls a second are those the endpoint saw
-between the first request and the last answer, CPU is that of the client without its start. Sides
-take turns; with ``--rounds`` the best figure of each counts, since the machine may be busy.
+in a virtual environment that is made at the first run. Calls a second are counted until all rows
+are there, and what a start and an end cost (measured with one round of calls at an endpoint that
+answers at once) is taken off, from the CPU time of a call, too. Sides take turns; with ``--rounds``
+the best figure of each counts, since the machine may be busy.
 
     ratio_50ms              remint's calls a second / those of bare aiohttp
     ratio_1s                remint's calls a second / (256 in flight / 1 s)

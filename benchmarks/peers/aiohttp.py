@@ -14,7 +14,7 @@ HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer none"}
 
 async def _make_calls(task: Task) -> list[Row]:
     url = f"{task.base_url}/chat/completions"
-    bodies = [(each.number, json.dumps(each.body).encode()) for each in task.requests]
+    bodies = [(each.number, each.text.encode()) for each in task.requests]
     left = iter(bodies)
     rows = []
 

@@ -42,9 +42,7 @@ def make_calls(task: Task) -> list[Row]:
         output_writer=JsonlWriter(str(written), output_filename="${rank}.jsonl.gz"),
     )
     try:
-        runner.run(
-            Document(text=json.dumps(each.body), id=str(each.number)) for each in task.requests
-        )
+        runner.run(Document(text=each.text, id=str(each.number)) for each in task.requests)
     except Exception as error:  # the first failed call ends the run
         raise EndedError(list(_rows(written))) from error
     return list(_rows(written))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from peers.work import Request
 from transforms.llm.prompts import Prompt, Sampling
 from transforms.llm.request import RequestForm
@@ -35,6 +33,6 @@ def requests(number: int) -> list[Request]:
     made = []
     for each in range(number):
         situation = f"not telling my neighbour number {each} about the noise"
-        body = json.loads(form.body(form.question({"situation": situation})))
-        made.append(Request(each, situation, body))
+        body = form.body(form.question({"situation": situation}))
+        made.append(Request(each, situation, body.decode()))
     return made

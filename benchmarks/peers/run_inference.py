@@ -65,7 +65,7 @@ def make_calls(task: Task) -> list[Row]:
     with beam.Pipeline() as pipeline:
         _ = (
             pipeline
-            | beam.Create([(each.number, json.dumps(each.body)) for each in task.requests])
+            | beam.Create([(each.number, each.text) for each in task.requests])
             | RunInference(EndpointHandler(task.base_url, task.in_flight))
             | beam.Map(lambda result: json.dumps([result.example, result.inference]))
             | beam.io.WriteToText(str(Path(task.directory) / "answers"), num_shards=1)

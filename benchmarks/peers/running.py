@@ -92,8 +92,8 @@ class Figures:
     """What one run came to.
 
     Attributes:
-        rate: answered calls a second, from the first request to the last answer at the endpoint.
-        cpu: CPU milliseconds of the client for each.
+        rate: rows a second, until all of them are there; what a start and an end cost is taken off.
+        cpu: CPU milliseconds of the client for each, in the same way.
         peak: bytes of memory, of the client's largest process.
         requests: sent to the endpoint, those sent again among them.
         refused: of them, those that it answered with 429.
@@ -113,8 +113,8 @@ class Figures:
     def of(cls, load: Load, result: Mapping[str, Any], counts: Mapping[str, Any]) -> Figures:
         """Return the figures of what a side wrote and the endpoint counted."""
         return cls(
-            rate=round(counts["answered"] / max(counts["seconds"], 1e-9), 1),
-            cpu=round(result["cpu"], 3),
+            rate=round(load.requests / result["seconds"], 1),
+            cpu=round(1000 * result["cpu"] / load.requests, 3),
             peak=result["peak"],
             requests=counts["requests"],
             refused=counts["statuses"].get("429", 0),

@@ -1,7 +1,7 @@
 """A measured piece of work, in the interpreter of whoever does it: nothing but Python is needed.
 
 A script's ``make_calls`` gets requests and returns rows. It is called three times: for one round of
-calls that imports and warms up, for one more whose CPU time is what a start costs, both at an
+calls that imports and warms up, for one more whose time is what a start and an end cost, both at an
 endpoint that answers at once; and then for the work that is measured, from a cold start.
 """
 
@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -25,11 +26,17 @@ _BYTES = 1 if sys.platform == "darwin" else 1024
 
 @dataclass(frozen=True)
 class Request:
-    """One call: its number, the text that differs from other calls, and the whole body."""
+    """One call: its number, the text that differs from other calls, and the body as JSON text."""
 
     number: int
     situation: str
-    body: dict[str, Any]
+    text: str
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The parsed body."""
+        body: dict[str, Any] = json.loads(self.text)
+        return body
 
 
 @dataclass(frozen=True)
@@ -69,9 +76,9 @@ class EndedError(Exception):
 def measure(make_calls: Callable[[Task], list[Row]]) -> None:
     """Do the work that the command line names, and write what came of it.
 
-    Written are ``rows``, ``cpu`` (milliseconds a call, of this process and its children, without
-    what a start costs), ``peak`` (bytes of memory, of the largest process), and ``ended``: the
-    exception that ended the work, if one did.
+    Written are ``rows``, ``seconds`` until they were there and ``cpu`` (seconds of this process and
+    its children), both without what start and end cost, ``peak`` (bytes of memory, of the largest
+    process), and ``ended``: the exception that ended the work, if one did.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--base-url", required=True)
@@ -89,10 +96,10 @@ def measure(make_calls: Callable[[Task], list[Row]]) -> None:
 
     few = requests[: options.in_flight]
     make(options.start_url, few)
-    began = _cpu_seconds()
+    began = _clocks()
     make(options.start_url, few)
-    start = _cpu_seconds() - began
-    began = _cpu_seconds()
+    start = _since(began)
+    began = _clocks()
     rows: list[Row] = []
     ended = None
     try:
@@ -102,10 +109,11 @@ def measure(make_calls: Callable[[Task], list[Row]]) -> None:
         rows = error.rows if isinstance(error, EndedError) else []
         cause = error.__cause__ if isinstance(error, EndedError) else error
         ended = f"{type(cause).__name__}: {cause}"[:300]
-    cpu = _cpu_seconds() - began - start
+    seconds, cpu = (whole - part for whole, part in zip(_since(began), start, strict=True))
     result = {
         "rows": [asdict(row) for row in rows],
-        "cpu": 1000 * cpu / max(1, len(requests) - len(few)),
+        "seconds": seconds,
+        "cpu": cpu,
         "peak": _peak(),
         "ended": ended,
     }
@@ -114,9 +122,16 @@ def measure(make_calls: Callable[[Task], list[Row]]) -> None:
     os._exit(0)  # some leave threads behind that would never end
 
 
-def _cpu_seconds() -> float:
+def _clocks() -> tuple[float, float]:
+    """Return a steady clock's seconds, and the CPU seconds of this process and its children."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    cpu = times.user + times.system + times.children_user + times.children_system
+    return time.perf_counter(), cpu
+
+
+def _since(began: tuple[float, float]) -> tuple[float, float]:
+    now = _clocks()
+    return now[0] - began[0], now[1] - began[1]
 
 
 def _peak() -> int:
