@@ -25,6 +25,7 @@ from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
+from transforms.llm.leases import leases_folder, leasing
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.prices import NOTHING, Price, price_of
 from transforms.llm.progress import Progress, display
@@ -154,7 +155,8 @@ def for_partitions(
     lanes = None
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
-    return replace(settings, partitions=partitions, lanes=lanes)
+    settings = replace(settings, partitions=partitions, lanes=lanes)
+    return replace(settings, leases=leases_folder(settings))
 
 
 def served_at(options: RunOptions) -> str | None:
@@ -216,7 +218,7 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with Progress(display(prices_of(engine)), engine.partitions):
+    with leasing(engine), Progress(display(prices_of(engine)), engine.partitions):
         counts = run_and_count(build, flags, dataset_of(version))
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))

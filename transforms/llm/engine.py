@@ -242,6 +242,7 @@ class Engine:
         for job in list(self._jobs):
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_default_executor()  # which may be writing down a lease
         await self._calls.close()
 
 

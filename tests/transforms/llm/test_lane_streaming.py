@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import polars as pl
@@ -19,15 +21,19 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.lane_work import AskOfAll, lane_settings, texts
+from transforms.llm.fake_endpoint.latency import constant
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.fake_endpoint.windows import RateLimits
 from transforms.llm.lane_streaming import MakeCalls, frames_of, partitions_of, to_lane
+from transforms.llm.prices import Price
 from transforms.partitions import register_frame_coder
 
 ROOT = Path(__file__).resolve().parents[3]
 #: A "minute" of two seconds holds so many requests; the endpoint counts and refuses none.
 RPM = 24
 COUNTED = RateLimits(seconds=2.0)
+#: What a worker process is told of its settings.
+SETTINGS = ("base_url", "model", "cache", "rpm", "lanes", "rate_window", "rate_margin")
 
 
 def all_ok_by_two_processes(rows: list[tuple[str, int]]) -> None:
@@ -36,9 +42,11 @@ def all_ok_by_two_processes(rows: list[tuple[str, int]]) -> None:
 
 
 def worker(
-    endpoint: FakeEndpoint, cache: Path, partitions: list[int], number: int
+    endpoint: FakeEndpoint, cache: Path, partitions: list[int], number: int, **more: Any
 ) -> subprocess.Popen[str]:
-    given = [endpoint.base_url, str(cache), str(RPM), "4", str(number), *map(str, partitions)]
+    calls = {**vars(lane_settings(endpoint.base_url, str(cache), RPM, 4)), **more}
+    told = {name: calls[name] for name in (*SETTINGS, *more)}
+    given = [json.dumps(told), str(number), *map(str, partitions)]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.lane_work", *given],
         stdout=subprocess.PIPE,
@@ -147,3 +155,35 @@ def test_a_lane_that_is_taken_over_from_a_dead_worker_keeps_the_limit(tmp_path: 
         assert kept > 0
         assert endpoint.requests == before + 48 - kept
     assert 0 < endpoint.windows.seen[0].greatest <= RPM
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [({"max_calls": 64}, 64), ({"max_cost": 6.4, "price": vars(Price(100.0, 100.0, 100.0))}, None)],
+    ids=["calls", "cost"],
+)
+def test_a_budget_holds_though_its_workers_die(
+    bound: dict[str, Any], most: int | None, tmp_path: Path
+) -> None:
+    """Two workers die one after the other; the third makes what the budget still allows."""
+    cache, leases = tmp_path / "cache", tmp_path / "leases"
+    partitions, given = [0, 1, 2, 3], {**bound, "rpm": None, "leases": str(leases)}
+    with FakeEndpoint(latency=constant(0.02)) as endpoint:
+        for deaths in range(2):
+            with worker(endpoint, cache, partitions, 40, **given, concurrency=4) as dying:
+                while endpoint.answered < 12 * (deaths + 1):
+                    assert dying.poll() is None
+                    time.sleep(0.001)
+                dying.send_signal(signal.SIGKILL)
+                dying.wait(60)
+        with worker(endpoint, cache, partitions, 40, **given, concurrency=4) as heir:
+            classes = heir.communicate(timeout=120)[0].split()
+        spent = (endpoint.prompt_tokens + endpoint.completion_tokens) / 10_000
+        made = endpoint.requests
+    assert len(classes) == 160
+    assert set(classes) == {"ok", "budget"}
+    if most is not None:
+        # Each death forfeits at most what a lease of each lane had left: one call of sixteen.
+        assert most - 2 * 4 <= made <= most
+    else:
+        assert 0.5 * bound["max_cost"] < spent <= bound["max_cost"]
