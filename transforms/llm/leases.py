@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from transforms.llm.folders import list_folder
 from transforms.llm.settings import EngineSettings
 from transforms.publishing import storage
 
@@ -66,7 +67,7 @@ class LaneLeases:
         if not any(lease):
             return others, lease
         name = f"{lease.calls}-{lease.money}-{uuid.uuid4().hex}.lease"
-        storage.write_bytes(storage.join(self._folder, name), b"")
+        storage.write_bytes(storage.join(self._folder, name), name.encode())
         self._own.add(name)
         others, own = self._leased()
         if self._exceeded(others, own):
@@ -85,7 +86,7 @@ class LaneLeases:
     def _leased(self) -> tuple[Amount, Amount]:
         """Return what others and what this process have leased."""
         sums = {True: Amount(0, 0), False: Amount(0, 0)}
-        for name in storage.files_below(self._folder):
+        for name in list_folder(self._folder):
             found = _NAME.fullmatch(name)
             if found:
                 ours = name in self._own
