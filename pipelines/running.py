@@ -25,7 +25,6 @@ from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
-from transforms.llm.leases import leases_folder, leasing
 from transforms.llm.preflight import check_endpoint
 from transforms.llm.prices import NOTHING, Price, price_of
 from transforms.llm.progress import Progress, display
@@ -34,6 +33,7 @@ from transforms.llm.settings import EngineSettings, StructuredMode
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
+from transforms.llm.work_folder import new_work_folder, work_folder
 from transforms.publishing import storage
 from transforms.publishing.publication import Run, Tables
 from transforms.publishing.publish import (
@@ -155,8 +155,8 @@ def for_partitions(
     lanes = None
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
-    settings = replace(settings, partitions=partitions, lanes=lanes)
-    return replace(settings, leases=leases_folder(settings))
+    work = None if lanes is None else new_work_folder(settings)
+    return replace(settings, partitions=partitions, lanes=lanes, work=work)
 
 
 def served_at(options: RunOptions) -> str | None:
@@ -218,7 +218,7 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with leasing(engine), Progress(display(prices_of(engine)), engine.partitions):
+    with work_folder(engine), Progress(display(prices_of(engine)), engine.partitions):
         counts = run_and_count(build, flags, dataset_of(version))
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))

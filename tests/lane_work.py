@@ -54,7 +54,14 @@ def texts(partition: int, number: int) -> list[str]:
 def lane_settings(base_url: str, cache: str, rpm: float, lanes: int | None) -> EngineSettings:
     """Return settings with a minute of two seconds."""
     return EngineSettings(
-        base_url, "fake", cache, rpm=rpm, lanes=lanes, rate_window=2.0, rate_margin=0.5
+        base_url,
+        "fake",
+        cache,
+        rpm=rpm,
+        lanes=lanes,
+        rate_window=2.0,
+        rate_margin=0.5,
+        work=f"{cache}-work",
     )
 
 

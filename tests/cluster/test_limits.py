@@ -54,4 +54,4 @@ def test_rates_and_budgets_hold_though_a_task_manager_dies(bound: str, tmp_path:
         assert 0.4 * DOLLARS < spent <= DOLLARS
     stages = ledger(output / "prosocial" / "v0001")["stages"]
     assert stages["dialogues"]["reasons"]["waiting"].keys() == {"budget"}
-    assert not (output / "prosocial" / "leases").exists()
+    assert not (output / "prosocial" / "work").exists()

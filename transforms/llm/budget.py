@@ -42,7 +42,7 @@ class LaneBudget:
         max_calls: requests that may be sent, repeated ones among them; None is no bound.
         max_cost: US dollars that they may cost; None is no bound.
         price: of the model; needed with ``max_cost``.
-        folder: for the lane's leases; None where no other process may have spent of the budget.
+        folder: the run's work folder; None where no other process may have spent of the budget.
         lane: the lane's number.
     """
 
@@ -216,4 +216,4 @@ def _share(lane: int, settings: EngineSettings) -> LaneBudget:
         whole, left = divmod(calls, lanes)
         calls = whole + (lane < left)
     cost = None if cost is None else cost / lanes
-    return LaneBudget(calls, cost, settings.price, settings.leases, lane)
+    return LaneBudget(calls, cost, settings.price, settings.work, lane)

@@ -6,19 +6,16 @@ holds however many workers die, and each death forfeits at most what one lease h
 a file whose name says all, written before the first call that needs it, so that nothing hangs on a
 clock or on what a dead worker could still tell, and object stores need no more than a listing.
 
-    <folder of the run>/lane-00003/<calls>-<money>-<random>.lease
+    <work folder>/leases/lane-00003/<calls>-<money>-<random>.lease
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from transforms.llm.folders import list_folder
-from transforms.llm.settings import EngineSettings
 from transforms.publishing import storage
 
 #: A lease is this part of a lane's budget, where nothing needs more.
@@ -38,13 +35,13 @@ class LaneLeases:
     """The leases that this process takes of one lane's budget; used by one thread at a time.
 
     Args:
-        folder: of the run, on any Beam filesystem.
+        folder: the run's work folder, see ``transforms.llm.work_folder``.
         lane: the lane's number.
         budget: all that the lane may spend in this run.
     """
 
     def __init__(self, folder: str, lane: int, budget: Amount) -> None:
-        self._folder = storage.join(folder, f"lane-{lane:05d}")
+        self._folder = storage.join(folder, "leases", f"lane-{lane:05d}")
         self._budget = budget
         self._own: set[str] = set()
 
@@ -93,28 +90,3 @@ class LaneLeases:
                 calls, money = sums[ours]
                 sums[ours] = Amount(calls + int(found[1]), money + int(found[2]))
         return sums[False], sums[True]
-
-
-def leases_folder(settings: EngineSettings) -> str | None:
-    """Return the folder for a new run's leases, which lies beside its cache.
-
-    None where none are needed: nothing is bounded, or one process spends the budget from its
-    beginning to its end.
-    """
-    if settings.lanes is None or (settings.max_calls is None and settings.max_cost is None):
-        return None
-    return storage.join(settings.cache.rpartition("/")[0], "leases", uuid.uuid4().hex)
-
-
-@contextmanager
-def leasing(settings: EngineSettings) -> Iterator[None]:
-    """Have room for a run's leases that long; those of a driver that was killed are removed."""
-    if settings.leases is None:
-        yield
-        return
-    folder = settings.leases.rpartition("/")[0]
-    storage.remove_tree(folder)
-    try:
-        yield
-    finally:
-        storage.remove_tree(folder)

@@ -18,7 +18,7 @@ from transforms.llm.calls import CallClass
 from transforms.llm.client import Reply
 from transforms.llm.engine import engine
 from transforms.llm.fake_endpoint.server import FakeEndpoint
-from transforms.llm.leases import PART, Amount, LaneLeases, leases_folder, leasing
+from transforms.llm.leases import PART, Amount, LaneLeases
 from transforms.llm.prices import Price
 from transforms.llm.prompts import Prompt
 from transforms.llm.settings import EngineSettings
@@ -104,31 +104,13 @@ def test_a_budget_that_was_spent_by_others_is_refused(tmp_path: Path) -> None:
 def test_a_lease_that_cannot_be_written_fails_the_run(
     prompt: Prompt, settings: Make, tmp_path: Path
 ) -> None:
-    (tmp_path / "leases").write_text("a file where the folder were to be")
+    (tmp_path / "work").write_text("a file where the folder were to be")
     with FakeEndpoint() as endpoint:
-        given = settings(endpoint.base_url, max_calls=9, leases=str(tmp_path / "leases"), lanes=1)
+        given = settings(endpoint.base_url, max_calls=9, work=str(tmp_path / "work"), lanes=1)
 
         async def once(item: str, caller: object) -> None:
             await caller(prompt, {"situation": item})  # type: ignore[operator]
 
-        with pytest.raises(OSError, match="leases"):
+        with pytest.raises(OSError, match="work"):
             engine(given).submit(0, ["a", "b"], once).result(60)
         assert endpoint.requests == 0
-
-
-def test_a_run_has_a_folder_of_its_own_and_leaves_none(settings: Make, tmp_path: Path) -> None:
-    given = settings("http://127.0.0.1:1/v1", max_calls=9)
-    assert leases_folder(given) is None  # one process spends it
-    assert leases_folder(settings("http://127.0.0.1:1/v1", lanes=2)) is None  # no bound
-    given = settings("http://127.0.0.1:1/v1", max_calls=9, lanes=2)
-    first, second = leases_folder(given), leases_folder(given)
-    assert first and second
-    assert first != second
-    assert first.startswith(f"{tmp_path}/leases/")
-    LaneLeases(first, 0, Amount(9, 0)).take(Amount(1, 0))  # of a driver that was killed
-    given = settings("http://127.0.0.1:1/v1", max_calls=9, lanes=2, leases=second)
-    with leasing(given):
-        assert not (tmp_path / "leases").exists()
-        LaneLeases(second, 0, Amount(9, 0)).take(Amount(1, 0))
-        assert (tmp_path / "leases").exists()
-    assert not (tmp_path / "leases").exists()
