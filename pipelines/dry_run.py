@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipelines.options import RunOptions
+from pipelines.runners import worker_processes
 from pipelines.running import prices_of, run_and_count
+from pipelines.sizing import input_size, recommend, render_sizing
 from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
 from transforms.llm.prices import NOTHING, price_of
 from transforms.llm.settings import EngineSettings
 from transforms.publishing import storage
 from transforms.publishing.publish import LEDGER_NAME
-from transforms.publishing.versions import latest_version
+from transforms.publishing.versions import DATASET_NAME, latest_version
 
 
 def estimate_calls(
@@ -47,6 +49,27 @@ def known_latency(dataset: str, model: str) -> float | None:
     ]
     calls = sum(sent for sent, _ in known)
     return sum(sent * seconds for sent, seconds in known) / calls if calls else None
+
+
+def told_size(
+    options: RunOptions, path: str, dataset: str, files: Sequence[str], engine: EngineSettings
+) -> str:
+    """Return the line that tells of the input's size, and of what suits it.
+
+    Args:
+        options: the run's options.
+        path: the dataset's directory.
+        dataset: its kind.
+        files: every input file.
+        engine: what the calls would be made with.
+
+    Raises:
+        InputError: a file is not there.
+    """
+    begun = storage.exists(storage.join(path, DATASET_NAME))
+    there = engine.partitions if begun else options.partitions
+    found = recommend(dataset, input_size(files), worker_processes(options.beam), engine, there)
+    return render_sizing(found, engine.partitions, begun)
 
 
 def render(found: Estimate, options: RunOptions) -> str:

@@ -17,12 +17,16 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipelines.runners import check_flags
+from pipelines.beam_flags import check_flags
+from pipelines.runners import use_filesystems
 from transforms.errors import OptionError
+from transforms.llm.api_key import DEFAULT_SOURCE, FORMS, is_source
 from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES
 
 DEFAULT_PARTITIONS = 16
+#: Each has a file in every configuration and a folder in the cache.
+MAX_PARTITIONS = 4096
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
@@ -50,10 +54,11 @@ class RunOptions(BaseModel):
 
     output: str = Field(min_length=1)
     limit: int | None = Field(default=None, ge=1)
-    partitions: int | None = Field(default=None, ge=1, le=4096)
+    partitions: int | None = Field(default=None, ge=1, le=MAX_PARTITIONS)
 
     model: str | None = None
     base_url: str | None = None
+    api_key: str = DEFAULT_SOURCE
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
@@ -100,6 +105,14 @@ class RunOptions(BaseModel):
             raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
         return value
 
+    @field_validator("api_key")
+    @classmethod
+    def _is_source(cls, value: str) -> str:
+        if not is_source(value):
+            # Which may be a key itself: it is not to be shown.
+            raise ValueError(f"says where the key is read, and is no key: give {FORMS}")
+        return value
+
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
         if self.base_url and not self.model:
@@ -108,10 +121,12 @@ class RunOptions(BaseModel):
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("--base-url must begin with http:// or https://")
-        if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
+        missing = self.api_key == DEFAULT_SOURCE and not os.environ.get("OPENAI_API_KEY")
+        if self.model and not self.base_url and missing:
             raise ValueError(
                 "--model without --base-url calls api.openai.com and needs OPENAI_API_KEY in the "
-                "environment; set it, name another endpoint with --base-url, or leave --model "
+                "environment; set it, say by --api-key where the key is read, name another "
+                "endpoint with --base-url, or leave --model "
                 "out to use the embedded model"
             )
         return self
@@ -234,6 +249,11 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         help="any OpenAI-compatible endpoint (also OPENAI_BASE_URL; the key: OPENAI_API_KEY)",
     )
     model.add_argument(
+        "--api-key",
+        metavar="SOURCE",
+        help=f"where each worker reads the key: {FORMS} (default {DEFAULT_SOURCE})",
+    )
+    model.add_argument(
         "--structured",
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
@@ -296,6 +316,18 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     return parser
 
 
+def parse_place(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command that looks at places, which any filesystem may hold.
+
+    Raises:
+        OptionError: an option that neither the command nor Beam knows.
+    """
+    known, beam = parser.parse_known_args(list(argv))
+    check_flags(beam, ())
+    use_filesystems(beam)
+    return known
+
+
 def parse(
     parser: argparse.ArgumentParser, options_class: type[OptionsT], argv: Sequence[str]
 ) -> OptionsT:
@@ -310,6 +342,7 @@ def parse(
     configured = (flag for name, value in beam_config.items() for flag in _beam_flags(name, value))
     beam = (*configured, *rest)
     check_flags(beam, beam_config)
+    use_filesystems(beam)
     values: dict[str, Any] = {**config, **flags, "beam": beam}
     if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
         values["base_url"] = os.environ["OPENAI_BASE_URL"]

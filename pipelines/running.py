@@ -14,13 +14,14 @@ from functools import partial
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.flink_jobs import cancel_jobs
+from pipelines.flink_jobs import cancel_jobs, running_jobs
 from pipelines.options import CALL_OPTIONS, RunOptions
-from pipelines.runners import Runner, pipeline_options, runner_of, several_processes
+from pipelines.runners import Runner, job_name, pipeline_options, runner_of, several_processes
 from pipelines.stopping import at_stop
 from transforms import errors
 from transforms.errors import OptionError
 from transforms.ledger import render_funnel
+from transforms.llm.api_key import read_api_key
 from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
@@ -33,8 +34,9 @@ from transforms.llm.settings import EngineSettings, StructuredMode
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
-from transforms.llm.work_folder import new_work_folder, work_folder
+from transforms.llm.work_folder import new_work_folder, remove_work_folders
 from transforms.publishing import storage
+from transforms.publishing.jobs import RunningJob, check_no_job, forget_job, note_job
 from transforms.publishing.publication import Run, Tables
 from transforms.publishing.publish import (
     LEDGER_NAME,
@@ -52,6 +54,7 @@ _NOT_RECORDED = {
     "output",
     "beam",
     "annotator_salt",
+    "api_key",
     "shared_cache",
     "batch",
     "dry_run",
@@ -77,15 +80,19 @@ def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
 
     Raises:
         EndpointError: the endpoint can't be used, or the embedded model can't be started.
+        OutputError: a job of an earlier run may be at work on the dataset.
         OptionError, InputError: the price that a bound of the cost needs isn't known.
     """
+    check_no_job(dataset, _has_ended)
     settings = engine_settings(options, dataset)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    api_key = os.environ.get("OPENAI_API_KEY") or "none"
+    found = read_api_key(options.api_key)
+    api_key = found or "none"
     check_endpoint(settings, api_key)
+    settings = replace(settings, has_key=found is not None)
     if not options.batch:
         yield settings
         return
@@ -130,6 +137,7 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
         base_url=options.base_url or PUBLIC_ENDPOINT,
         model=model,
         cache=cache,
+        key_source=options.api_key,
         concurrency=options.concurrency,
         rpm=options.rpm,
         tpm=options.tpm,
@@ -218,14 +226,29 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with work_folder(engine), Progress(display(prices_of(engine)), engine.partitions):
-        counts = run_and_count(build, flags, dataset_of(version))
+    dataset, runner = dataset_of(version), runner_of(flags)
+    remove_work_folders(engine)
+    job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
+    if runner.outlives_driver:
+        note_job(dataset, job)
+    with Progress(display(prices_of(engine)), engine.partitions):
+        counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
+    if runner.describes:
+        # Now its last step forgets it, or who knows that it does not run.
+        note_job(dataset, job)
+        message = f"the job is written down; when it has run, {version.path} is there"
+        return PublishResult(Status.DESCRIBED, version.number, version.path, message)
+    # Not where the run has failed: a job that its driver has lost may still work.
+    remove_work_folders(engine)
     told = spending_lines(counts, prices_of(engine), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 
 def run_and_count(
-    build: Callable[[Any], None], flags: Sequence[str], dataset: str
+    build: Callable[[Any], None],
+    flags: Sequence[str],
+    dataset: str,
+    at_end: Callable[[], object] = lambda: None,
 ) -> dict[str, int]:
     """Build and run a pipeline with Beam's ``flags``; return the sums of remint's counters.
 
@@ -233,6 +256,7 @@ def run_and_count(
         build: adds the pipeline's steps to it.
         flags: Beam's own options.
         dataset: the directory of the dataset that the run is on.
+        at_end: called when it is certain that no job is at work any more.
 
     Raises:
         RemintError: what a step raised, or that something could not be written.
@@ -242,31 +266,56 @@ def run_and_count(
 
     runner = runner_of(flags)
     options = pipeline_options(flags, dataset)
+    result = None
     try:
         pipeline = beam.Pipeline(options=options)
         build(pipeline)
         result = pipeline.run()
-        with at_stop(partial(_cancel, runner, options, result)):
+        with at_stop(partial(_cancel, runner, options, result, at_end)):
             result.wait_until_finish()
-        counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+        metrics = result.metrics()
     except RuntimeError as error:
         raise _told_by_worker(error) from None
     finally:
         # An engine is one run's: a key that was rejected, or calls that were broken off, must not
         # follow the next run of this process.
         close_engines()
+        if _is_over(result):
+            at_end()
     counts: dict[str, int] = {}
-    for counter in counters:
+    if metrics is None:  # of a job that has only been written down
+        return counts
+    for counter in metrics.query(MetricsFilter().with_namespace(NAMESPACE))["counters"]:
         name = counter.key.metric.name
         counts[name] = counts.get(name, 0) + (counter.result or 0)
     return counts
 
 
-def _cancel(runner: Runner, options: Any, result: Any) -> None:
+def _cancel(runner: Runner, options: Any, result: Any, at_end: Callable[[], object]) -> None:
     """Cancel a job that may run elsewhere."""
     if runner.master is not None:
         cancel_jobs(runner.master, options.get_all_options()["job_name"])
     result.cancel()
+    if _is_over(result):
+        at_end()
+
+
+def _is_over(result: Any) -> bool:
+    """Return whether the job of a pipeline's result (None: none was submitted) has surely ended."""
+    from apache_beam.runners.runner import PipelineState
+
+    try:
+        return result is None or bool(PipelineState.is_terminal(result.state))
+    except Exception:  # each runner has its own for a service that does not answer
+        return False
+
+
+def _has_ended(job: RunningJob) -> bool:
+    """Return whether a job of an earlier run has surely ended."""
+    try:
+        return job.master is not None and not running_jobs(job.master, job.job)
+    except OSError:
+        return False
 
 
 def _told_by_worker(error: RuntimeError) -> Exception:
@@ -308,8 +357,8 @@ def report(result: PublishResult, describe: Callable[[Tables], list[str]] | None
 
 
 def exit_code(result: PublishResult) -> int:
-    """Return 0 where a version stands or something waits to carry on, else 1."""
-    if result.status in (Status.PUBLISHED, Status.UNCHANGED):
+    """Return 0 where a version stands, or is to come, or something waits to carry on, else 1."""
+    if result.status in (Status.PUBLISHED, Status.UNCHANGED, Status.DESCRIBED):
         return 0
     if result.status is Status.INCOMPLETE:
         ledger = storage.read_json(storage.join(result.path, LEDGER_NAME))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from pipelines.dry_run import estimate_calls, render
+from pipelines.dry_run import estimate_calls, render, told_size
 from pipelines.metricinstruct.analysis import OWN_ANSWER_FIRST, TWO_STEP
 from pipelines.metricinstruct.card import answer_lines
 from pipelines.metricinstruct.choice import ChoiceSettings
@@ -41,7 +41,7 @@ from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
-from pipelines.runners import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -53,6 +53,7 @@ from pipelines.running import (
     served_at,
     serving,
 )
+from pipelines.stopping import stop_run
 from transforms.errors import OptionError
 from transforms.llm.estimates import Estimate
 from transforms.publishing.lock import lock_dataset
@@ -75,6 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(metricinstruct_parser(), MetricInstructOptions, arguments)
     if options.dry_run:
         print(render(estimate(options), options))
+        print(size(options))
         return 0
     result = mint(options)
     print(report(result, answer_lines))
@@ -91,7 +93,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
     check_runner(options.beam, served_at(options), dataset, input_paths(draft.inputs))
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
@@ -127,7 +129,20 @@ def estimate(options: MetricInstructOptions) -> Estimate:
     load_filters(options.filters)
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
+    check_paths(options.beam, dataset, input_paths(plan.inputs))
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
+
+
+def size(options: MetricInstructOptions) -> str:
+    """Return what a dry run tells of the input's size.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    plan = _draft_plan(options)
+    files = input_paths(plan.inputs)
+    dataset = dataset_path(options.output, DATASET)
+    return told_size(options, dataset, DATASET, files, plan.engine)
 
 
 def _draft_plan(options: MetricInstructOptions) -> DraftPlan:

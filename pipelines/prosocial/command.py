@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pipelines.dry_run import estimate_calls, render
+from pipelines.dry_run import estimate_calls, render, told_size
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
@@ -23,7 +23,7 @@ from pipelines.prosocial.pipeline import DraftPlan, Plan, build, rehearse
 from pipelines.prosocial.publication import DATASET
 from pipelines.prosocial.seeds.sources import seed_inputs
 from pipelines.prosocial.stages import DraftAndAssemble
-from pipelines.runners import check_parallelism, check_runner
+from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
     chosen_settings,
     describe_run,
@@ -35,6 +35,7 @@ from pipelines.running import (
     served_at,
     serving,
 )
+from pipelines.stopping import stop_run
 from transforms.llm.estimates import Estimate
 from transforms.llm.prompts import load_prompts
 from transforms.publishing.lock import lock_dataset
@@ -60,6 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(prosocial_parser(), ProsocialOptions, arguments)
     if options.dry_run:
         print(render(estimate(options), options))
+        print(size(options))
         return 0
     result = mint(options)
     print(report(result))
@@ -74,10 +76,9 @@ def mint(options: ProsocialOptions) -> PublishResult:
     """
     draft = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
-    crowd = [*draft.responses, *draft.annotations]
-    files = [*(one.path for one in draft.seeds), *crowd]
+    files = _files(draft)
     check_runner(options.beam, served_at(options), dataset, files)
-    with lock_dataset(dataset), serving(options, dataset) as engine:
+    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
@@ -90,7 +91,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
         logger.info(
             "%d seed files, %d crowd files; %s drafts; writing %s",
             len(draft.seeds),
-            len(crowd),
+            len(files) - len(draft.seeds),
             engine.model,
             version.path,
         )
@@ -113,7 +114,25 @@ def estimate(options: ProsocialOptions) -> Estimate:
     """
     plan = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
+    check_paths(options.beam, dataset, _files(plan))
     return estimate_calls(partial(rehearse, plan=plan), options.beam, plan.engine, dataset)
+
+
+def size(options: ProsocialOptions) -> str:
+    """Return what a dry run tells of the input's size.
+
+    Raises:
+        RemintError: something that has to be put right first.
+    """
+    plan = _draft_plan(options)
+    files = _files(plan)
+    dataset = dataset_path(options.output, DATASET)
+    return told_size(options, dataset, DATASET, files, plan.engine)
+
+
+def _files(plan: DraftPlan) -> list[str]:
+    """Return every input file of a run."""
+    return [*(one.path for one in plan.seeds), *plan.responses, *plan.annotations]
 
 
 def _draft_plan(options: ProsocialOptions) -> DraftPlan:

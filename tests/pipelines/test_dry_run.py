@@ -194,6 +194,7 @@ def test_the_command_tells_it_and_makes_no_connection(
     ]
     assert main(arguments) == 0
     told = capsys.readouterr().out
+    assert "of input suit --partitions 16" in told
     assert "dry run: nobody is called, nothing is written" in told
     assert f"tokens are counted by {KNOWN}: o200k_base" in told
     assert "bound by 60 calls a minute" in told

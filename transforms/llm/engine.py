@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from transforms.llm.admission import Admission, AdmissionChain
+from transforms.llm.api_key import key_of_worker
 from transforms.llm.batch.missing import MissingCalls
 from transforms.llm.budget import Budgets
 from transforms.llm.cache import PartitionCache
@@ -260,12 +261,14 @@ _engines_lock = threading.Lock()
 def engine(settings: EngineSettings) -> Engine:
     """Return this process's engine for ``settings``, making it where there is none yet.
 
-    The key is read from ``OPENAI_API_KEY``; endpoints that need none get a placeholder.
+    Raises:
+        EndpointError: this process can't read the endpoint's key, which the run has.
     """
     with _engines_lock:
         found = _engines.get(settings)
         if found is None:
-            found = Engine(settings, os.environ.get("OPENAI_API_KEY") or "none")
+            key = key_of_worker(settings.key_source, required=settings.has_key)
+            found = Engine(settings, key)
             _engines[settings] = found
         return found
 

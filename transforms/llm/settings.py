@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from transforms.llm.api_key import DEFAULT_SOURCE
 from transforms.llm.prices import Price
 from transforms.llm.shared_cache import SharedCache
 
@@ -32,7 +33,8 @@ class BatchPlaces(NamedTuple):
 class EngineSettings:
     """Settings of one engine: hashable, picklable, and without a key.
 
-    Workers read the key from ``OPENAI_API_KEY``. ``endpoint`` is what the endpoint is known by in
+    Workers read the key from ``key_source`` (see ``transforms.llm.api_key``), where there must be
+    one if ``has_key``. ``endpoint`` is what the endpoint is known by in
     request keys: leave it empty for the normalised base URL, or name the weights where the URL says
     nothing (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON
     object as text, merged over every request's body; a null there removes a parameter.
@@ -58,6 +60,8 @@ class EngineSettings:
     model: str
     cache: str
     endpoint: str = ""
+    key_source: str = DEFAULT_SOURCE
+    has_key: bool = False
     concurrency: int = 64
     rpm: float | None = None
     tpm: float | None = None
