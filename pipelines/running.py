@@ -34,6 +34,7 @@ from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
+from transforms.llm.work_folder import new_work_folder, work_folder
 from transforms.publishing import storage
 from transforms.publishing.jobs import RunningJob, check_no_job, forget_job, note_job
 from transforms.publishing.publication import Run, Tables
@@ -153,7 +154,8 @@ def for_partitions(
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
     further = tuple(replace(each, lanes=lanes) for each in settings.further)
-    return replace(settings, partitions=partitions, lanes=lanes, further=further)
+    work = None if lanes is None else new_work_folder(settings)
+    return replace(settings, partitions=partitions, lanes=lanes, work=work, further=further)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -212,7 +214,7 @@ def run_pipeline(
     job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
     if runner.outlives_driver:
         note_job(dataset, job)
-    with Progress(display(engine.prices()), engine.partitions):
+    with work_folder(engine), Progress(display(engine.prices()), engine.partitions):
         counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
     if runner.describes:
         # Now its last step forgets it, or who knows that it does not run.
