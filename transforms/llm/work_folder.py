@@ -3,7 +3,7 @@
     <dataset>/work/<run>/leases/      what a lane may spend, see ``transforms.llm.leases``
     <dataset>/work/<run>/partitions/  p-00003.zip: frames that wait for their lane
 
-It is there as long as the run is.
+It is there as long as the run is; what a run leaves that did not end well, the next one removes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import io
 import uuid
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from transforms.llm.settings import EngineSettings
 from transforms.partitions import Frames, frame_pieces, frames_of
@@ -24,18 +22,10 @@ def new_work_folder(settings: EngineSettings) -> str:
     return storage.join(settings.cache.rpartition("/")[0], "work", uuid.uuid4().hex)
 
 
-@contextmanager
-def work_folder(settings: EngineSettings) -> Iterator[None]:
-    """Have room for a run's work folder that long; what a killed driver left is removed."""
-    if settings.work is None:
-        yield
-        return
-    folder = settings.work.rpartition("/")[0]
-    storage.remove_tree(folder)
-    try:
-        yield
-    finally:
-        storage.remove_tree(folder)
+def remove_work_folders(settings: EngineSettings) -> None:
+    """Remove the work folders of this run and of earlier ones, of which no job works any more."""
+    if settings.work is not None:
+        storage.remove_tree(settings.work.rpartition("/")[0])
 
 
 def leave_partition(folder: str, number: int, frames: Frames) -> None:
