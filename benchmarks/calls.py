@@ -63,7 +63,8 @@ PEERS = {
     "curator": ("bespokelabs-curator==0.1.31",),
     # It imports requests, which its dependencies don't bring any more.
     "distilabel": ("distilabel[openai]==1.5.3", "requests"),
-    "datatrove": ("datatrove[inference]==0.10.1",),
+    # What its extra "inference" has, without the 9 GB of vllm and sglang.
+    "datatrove": ("datatrove[io]==0.10.1", "aiofiles", "aiosqlite", "httpx"),
     "run_inference": (
         f"apache-beam=={importlib.metadata.version('apache-beam')}",
         f"openai=={importlib.metadata.version('openai')}",

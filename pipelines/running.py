@@ -215,7 +215,7 @@ def run_pipeline(
     job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
     if runner.outlives_driver:
         note_job(dataset, job)
-    with work_folder(engine), Progress(display(engine.prices()), engine.partitions):
+    with Progress(display(engine.prices()), engine.partitions):
         counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
     if runner.describes:
         # Now its last step forgets it, or who knows that it does not run.
