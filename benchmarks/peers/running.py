@@ -94,7 +94,7 @@ class Figures:
     Attributes:
         rate: answered calls a second, from the first request to the last answer at the endpoint.
         cpu: CPU milliseconds of the client for each.
-        peak: bytes of memory, of the process and its largest child.
+        peak: bytes of memory, of the client's largest process.
         requests: sent to the endpoint, those sent again among them.
         refused: of them, those that it answered with 429.
         rows: what came of the rows, see ``outcomes``.

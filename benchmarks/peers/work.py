@@ -70,8 +70,8 @@ def measure(make_calls: Callable[[Task], list[Row]]) -> None:
     """Do the work that the command line names, and write what came of it.
 
     Written are ``rows``, ``cpu`` (milliseconds a call, of this process and its children, without
-    what a start costs), ``peak`` (bytes of this process and of its largest child), and ``ended``:
-    the exception that ended the work, if one did.
+    what a start costs), ``peak`` (bytes of memory, of the largest process), and ``ended``: the
+    exception that ended the work, if one did.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--base-url", required=True)
@@ -120,7 +120,9 @@ def _cpu_seconds() -> float:
 
 
 def _peak() -> int:
-    return _own_peak() + _BYTES * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    # Not added up: of a forked child, also of one that only asked for the platform's name, what it
+    # shares with its parent counts again.
+    return max(_own_peak(), _BYTES * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def _own_peak() -> int:
