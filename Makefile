@@ -65,9 +65,9 @@ test: install
 $(VENV)/.installed-cluster: $(INSTALLED)
 	@echo "== installing what reaches object stores and Dataflow"
 	@if [ -x $(BIN)/uv ]; then \
-		VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --compile-bytecode --editable '.[embedded,dev,gcp,s3]'; \
+		VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --compile-bytecode --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
 	else \
-		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[embedded,dev,gcp,s3]'; \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[embedded,dev,gcp,s3,kubernetes]'; \
 	fi
 	@touch $@
 
@@ -79,14 +79,14 @@ $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw:
 		$(if $(findstring prism,$@),$(PRISM),$(S3_SERVER))
 
 test-cluster: $(VENV)/.installed-cluster $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw
-	@$(BIN)/python -m runner_configs.flink.cluster fetch
-	@$(BIN)/python -m pytest -m cluster tests/cluster
+	@$(BIN)/python -m runner_configs.flink fetch
+	@$(BIN)/python -m pytest -m "" tests/cluster tests/runner_configs
 
 flink-up: install
-	@$(BIN)/python -m runner_configs.flink.cluster up
+	@$(BIN)/python -m runner_configs.flink up
 
 flink-down: install
-	@$(BIN)/python -m runner_configs.flink.cluster down
+	@$(BIN)/python -m runner_configs.flink down
 
 check: install
 	@$(BIN)/ruff check .

@@ -22,7 +22,7 @@ setup(
         "transforms.llm": ["*.yaml"],
         "transforms.llm.embedded": ["*.txt"],
         "expectations": ["*.json", "*.j2"],
-        "runner_configs": ["*.yaml", "*/*.yaml", "*/*.xml"],
+        "runner_configs": ["*.yaml", "*/*.yaml", "*/*.xml", "*/*.json", "*/Dockerfile"],
     },
     install_requires=[
         "apache-beam>=2.77,<2.78",
@@ -60,14 +60,19 @@ setup(
             "tiktoken>=0.12",
             "bpe-openai>=0.1.4,<0.2",
         ],
+        # Schemas that the Kubernetes example is held against.
+        "kubernetes": ["kubernetes-validate>=1.37", "jsonschema>=4"],
         # Seeds, cache and output on object stores, and the Dataflow runner.
-        "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
-        "s3": ["boto3>=1.35", "s3fs"],
+        "gcp": ["apache-beam[gcp]>=2.77,<2.78", "gcsfs>=2025.3"],
+        # s3fs and gcsfs are for datasets, which does not go by Beam. Without a lower bound s3fs
+        # would be the one of 2020, the last that let boto3 be any.
+        "s3": ["boto3>=1.35", "s3fs>=2025.3"],
     },
     entry_points={
         "console_scripts": [
             "remint = pipelines.cli:main",
             "remint-worker = runner_configs.worker:main",
+            "remint-worker-pool = runner_configs.worker_pool:main",
         ]
     },
 )

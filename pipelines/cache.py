@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.options import OptionParser
+from pipelines.options import OptionParser, parse_place
 from transforms.errors import OptionError
 from transforms.llm.cache_statistics import cache_statistics
 from transforms.llm.cache_verification import verify_cache
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
         raise OptionError(f"unknown command {name!r}; there are {', '.join(commands)}")
     parser = OptionParser(prog=f"remint cache {name}", description=(USAGE.split("\n\n")[1]))
     parser.add_argument("directory", metavar="DIR", help="the dataset's directory, or its cache's")
-    return commands[name](find_cache(parser.parse_args(rest).directory))
+    return commands[name](find_cache(parse_place(parser, rest).directory))
 
 
 def _verify(cache: SharedCache) -> int:

@@ -18,6 +18,7 @@ COMMANDS = {
     "versions": ("pipelines.inspection", "versions"),
     "validate": ("pipelines.inspection", "validate"),
     "cache": ("pipelines.cache", "run"),
+    "unlock": ("pipelines.unlock", "run"),
     "fake-endpoint": ("pipelines.fake_endpoint", "run"),
 }
 
@@ -29,6 +30,7 @@ commands:
   versions        list the versions below an output directory
   validate        check published versions: files, hashes, expectation suites, loading
   cache           verify, compact or describe the cache of a dataset's model replies
+  unlock          let runs on a dataset again, where remint can't see that none is at work
   fake-endpoint   serve an endpoint on this machine that fails as it is told, to try runs on
 
 remint COMMAND --help tells a command's options.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.metricinstruct.publication import PUBLICATION as METRICINSTRUCT
-from pipelines.options import OptionParser
+from pipelines.options import OptionParser, parse_place
 from pipelines.prosocial.publication import PUBLICATION as PROSOCIAL
 from transforms.publishing.validate import validate_version
 from transforms.publishing.versions import list_versions
@@ -19,7 +19,7 @@ def versions(arguments: Sequence[str]) -> int:
         prog="remint versions", description="List the versions below an output directory."
     )
     parser.add_argument("output", help="what was given to a run as --output")
-    entries = list_versions(parser.parse_args(arguments).output)
+    entries = list_versions(parse_place(parser, arguments).output)
     for entry in entries:
         if entry.complete:
             size = f"{(entry.bytes or 0) / 1e6:,.1f} MB"
@@ -41,9 +41,8 @@ def validate(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "version", nargs="+", help="a version's directory, such as out/prosocial/v0001"
     )
-    reports = [
-        validate_version(path, PUBLICATIONS) for path in parser.parse_args(arguments).version
-    ]
+    places = parse_place(parser, arguments).version
+    reports = [validate_version(path, PUBLICATIONS) for path in places]
     for report in reports:
         for failure in report.failures:
             print(f"failed: {failure}")

@@ -17,12 +17,16 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipelines.runners import check_flags
+from pipelines.beam_flags import check_flags
+from pipelines.runners import use_filesystems
 from transforms.errors import OptionError
+from transforms.llm.api_key import DEFAULT_SOURCE, FORMS, is_source
 from transforms.llm.embedded.weights import WEIGHTS
 from transforms.llm.lanes import DEFAULT_LANES
 
 DEFAULT_PARTITIONS = 16
+#: Each has a file in every configuration and a folder in the cache.
+MAX_PARTITIONS = 4096
 #: The smallest model whose drafts a reader takes for drafts.
 DEFAULT_EMBEDDED_MODEL = "qwen2.5-coder-1.5b-instruct"
 
@@ -36,6 +40,7 @@ CALL_OPTIONS = (
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "samples_per_call",
     "max_calls",
     "max_cost",
 )
@@ -50,11 +55,15 @@ class RunOptions(BaseModel):
 
     output: str = Field(min_length=1)
     limit: int | None = Field(default=None, ge=1)
-    partitions: int | None = Field(default=None, ge=1, le=4096)
+    partitions: int | None = Field(default=None, ge=1, le=MAX_PARTITIONS)
 
     model: str | None = None
     base_url: str | None = None
+    api_key: str = DEFAULT_SOURCE
+    model_for: tuple[str, ...] = ()
+    endpoints: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    samples_per_call: int = Field(default=1, ge=1, le=128)
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
     tpm: float | None = Field(default=None, ge=1)
@@ -83,6 +92,11 @@ class RunOptions(BaseModel):
             raise ValueError("must be a number")
         return value
 
+    @field_validator("model_for", mode="before")
+    @classmethod
+    def _pairs_of_steps(cls, value: Any) -> Any:
+        return pairs_of(value)
+
     @field_validator("shared_cache", mode="before")
     @classmethod
     def _one_shared_cache(cls, value: Any) -> Any:
@@ -91,27 +105,31 @@ class RunOptions(BaseModel):
     @field_validator("base_url")
     @classmethod
     def _is_base_url(cls, value: str | None) -> str | None:
-        try:
-            parts = urlsplit(value or "")
-            _ = parts.port
-        except ValueError:
-            raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
-        if parts.query or parts.fragment:
-            raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
-        return value
+        return check_base_url(value)
+
+    @field_validator("api_key")
+    @classmethod
+    def _is_source(cls, value: str) -> str:
+        return check_key_source(value)
 
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
+        if self.model_for and self.embedded:
+            raise ValueError("--model-for needs --model: say which model answers the other steps")
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
-        if self.batch and not self.model:
+        if self.samples_per_call > 1 and self.embedded:
+            raise ValueError("--samples-per-call needs --model: the embedded model answers once")
+        if self.batch and self.embedded:
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("--base-url must begin with http:// or https://")
-        if self.model and not self.base_url and not os.environ.get("OPENAI_API_KEY"):
+        missing = self.api_key == DEFAULT_SOURCE and not os.environ.get("OPENAI_API_KEY")
+        if self.model and not self.base_url and missing:
             raise ValueError(
                 "--model without --base-url calls api.openai.com and needs OPENAI_API_KEY in the "
-                "environment; set it, name another endpoint with --base-url, or leave --model "
+                "environment; set it, say by --api-key where the key is read, name another "
+                "endpoint with --base-url, or leave --model "
                 "out to use the embedded model"
             )
         return self
@@ -126,7 +144,7 @@ class RunOptions(BaseModel):
     @property
     def embedded(self) -> bool:
         """Whether the embedded model serves, because no endpoint is given."""
-        return self.model is None
+        return self.model is None and self.endpoints is None
 
 
 OptionsT = TypeVar("OptionsT", bound=RunOptions)
@@ -138,6 +156,38 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong."""
         raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def check_key_source(value: str) -> str:
+    """Return ``value`` if it says where a key is read.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not is_source(value):
+        # Which may be a key itself: it is not to be shown.
+        raise ValueError(f"says where the key is read, and is no key: give {FORMS}")
+    return value
+
+
+def check_base_url(value: str | None) -> str | None:
+    """Return ``value``, which is a base URL or None.
+
+    Raises:
+        ValueError: it isn't.
+    """
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
+    if parts.query or parts.fragment:
+        raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
 
 
 def one_as_many(value: Any) -> Any:
@@ -234,9 +284,32 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         help="any OpenAI-compatible endpoint (also OPENAI_BASE_URL; the key: OPENAI_API_KEY)",
     )
     model.add_argument(
+        "--api-key",
+        metavar="SOURCE",
+        help=f"where each worker reads the key: {FORMS} (default {DEFAULT_SOURCE})",
+    )
+    model.add_argument(
+        "--model-for",
+        nargs="+",
+        action="extend",
+        metavar="STEP=MODEL",
+        help="another model for a step, which is a prompt's name (an unknown one lists them)",
+    )
+    model.add_argument(
+        "--endpoints",
+        metavar="FILE",
+        help="YAML of further endpoints, and of who answers which step, by shares or in turn",
+    )
+    model.add_argument(
         "--structured",
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
+    )
+    model.add_argument(
+        "--samples-per-call",
+        metavar="N",
+        help="samples of one request (three votes, say) that a call asks for, where the endpoint "
+        "has the parameter n (default 1)",
     )
     model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
     model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")
@@ -296,6 +369,18 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
     return parser
 
 
+def parse_place(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command that looks at places, which any filesystem may hold.
+
+    Raises:
+        OptionError: an option that neither the command nor Beam knows.
+    """
+    known, beam = parser.parse_known_args(list(argv))
+    check_flags(beam, ())
+    use_filesystems(beam)
+    return known
+
+
 def parse(
     parser: argparse.ArgumentParser, options_class: type[OptionsT], argv: Sequence[str]
 ) -> OptionsT:
@@ -310,6 +395,7 @@ def parse(
     configured = (flag for name, value in beam_config.items() for flag in _beam_flags(name, value))
     beam = (*configured, *rest)
     check_flags(beam, beam_config)
+    use_filesystems(beam)
     values: dict[str, Any] = {**config, **flags, "beam": beam}
     if "base_url" not in values and values.get("model") and os.environ.get("OPENAI_BASE_URL"):
         values["base_url"] = os.environ["OPENAI_BASE_URL"]

@@ -14,26 +14,28 @@ from functools import partial
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
-from pipelines.flink_jobs import cancel_jobs
+from pipelines.endpoints import Steps, called_endpoints, told_routes
+from pipelines.flink_jobs import cancel_jobs, running_jobs
 from pipelines.options import CALL_OPTIONS, RunOptions
-from pipelines.runners import Runner, pipeline_options, runner_of, several_processes
+from pipelines.runners import Runner, job_name, pipeline_options, runner_of, several_processes
 from pipelines.stopping import at_stop
 from transforms import errors
-from transforms.errors import OptionError
 from transforms.ledger import render_funnel
+from transforms.llm.api_key import read_api_key
 from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.prices import NOTHING, Price, price_of
+from transforms.llm.prices import NOTHING
 from transforms.llm.progress import Progress, display
 from transforms.llm.prompts import Prompt
-from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
 from transforms.publishing import storage
+from transforms.publishing.jobs import RunningJob, check_no_job, forget_job, note_job
 from transforms.publishing.publication import Run, Tables
 from transforms.publishing.publish import (
     LEDGER_NAME,
@@ -44,13 +46,14 @@ from transforms.publishing.publish import (
 )
 from transforms.publishing.versions import Version, dataset_of
 
-PUBLIC_ENDPOINT = "https://api.openai.com/v1"
-
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
     "output",
     "beam",
     "annotator_salt",
+    "api_key",
+    "model_for",
+    "endpoints",
     "shared_cache",
     "batch",
     "dry_run",
@@ -67,38 +70,42 @@ logger = logging.getLogger("remint.run")
 
 
 @contextmanager
-def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
-    """Yield the settings of the model that serves this run; the embedded one runs that long.
+def serving(options: RunOptions, dataset: str, steps: Steps) -> Iterator[EngineSettings]:
+    """Yield the settings of what serves this run; the embedded model runs that long.
 
     Args:
         options: the run's options.
         dataset: the dataset's directory, beside whose versions the cache lies.
+        steps: the run's steps.
 
     Raises:
-        EndpointError: the endpoint can't be used, or the embedded model can't be started.
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        EndpointError: an endpoint can't be used, or the embedded model can't be started.
+        OutputError: a job of an earlier run may be at work on the dataset.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
-    settings = engine_settings(options, dataset)
+    check_no_job(dataset, _has_ended)
+    settings = engine_settings(options, dataset, steps)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    api_key = os.environ.get("OPENAI_API_KEY") or "none"
-    check_endpoint(settings, api_key)
+    settings = with_keys(settings)
+    for each in settings.endpoints:
+        check_endpoint(each, each.api_key())
     if not options.batch:
         yield settings
         return
-    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+    with batch_cycle(settings, storage.join(dataset, "batches")) as by_batch:
         yield by_batch
 
 
-def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
-    """Return the settings of the model that is to serve a run; nothing is called or started.
+def engine_settings(options: RunOptions, dataset: str, steps: Steps) -> EngineSettings:
+    """Return the settings of what is to serve a run; nothing is called or started.
 
     The embedded model has no base URL before it serves.
 
     Raises:
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
     cache = storage.join(dataset, CACHE_NAME)
     shared_caches = find_shared_caches(options.shared_cache, cache)
@@ -118,30 +125,21 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
             max_cost=options.max_cost,
             price=NOTHING,
         )
-    model = options.model or ""
-    price = price_of(model, options.prices)
-    if options.max_cost is not None and price is None:
-        raise OptionError(
-            f"--max-cost needs the price of {model!r}, which is not known: give it with --prices "
-            "FILE (README.md has the form), or bound the number of calls with --max-calls"
-        )
-    return EngineSettings(
-        base_url=options.base_url or PUBLIC_ENDPOINT,
-        model=model,
-        cache=cache,
-        concurrency=options.concurrency,
-        rpm=options.rpm,
-        tpm=options.tpm,
-        timeout=options.timeout,
-        connect_timeout=options.connect_timeout,
-        first_byte_timeout=options.first_byte_timeout,
-        retries=options.retries,
-        structured=StructuredMode(options.structured),
-        shared_caches=shared_caches,
-        max_calls=options.max_calls,
-        max_cost=options.max_cost,
-        price=price,
+    return called_endpoints(options, cache, shared_caches, steps)
+
+
+def with_keys(settings: EngineSettings) -> EngineSettings:
+    """Return the settings with which workers must have the keys that this process has.
+
+    Raises:
+        EndpointError: a key can't be read.
+    """
+    sources = [each.key_source for each in settings.endpoints]
+    has_key = [bool(source and read_api_key(source)) for source in sources]
+    further = tuple(
+        replace(each, has_key=has) for each, has in zip(settings.further, has_key[1:], strict=True)
     )
+    return replace(settings, has_key=has_key[0], further=further)
 
 
 def for_partitions(
@@ -154,12 +152,8 @@ def for_partitions(
     lanes = None
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
-    return replace(settings, partitions=partitions, lanes=lanes)
-
-
-def served_at(options: RunOptions) -> str | None:
-    """Return the base URL of the endpoint that is called; None where the embedded model serves."""
-    return None if options.embedded else options.base_url or PUBLIC_ENDPOINT
+    further = tuple(replace(each, lanes=lanes) for each in settings.further)
+    return replace(settings, partitions=partitions, lanes=lanes, further=further)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -181,8 +175,11 @@ def describe_run(
         partitions: the dataset's number of partitions.
         inputs: what identifies the content of each input, see ``files.fingerprint``.
         prompts: the prompts that may be used.
-        engine: the settings of the model that serves.
+        engine: the settings of what serves.
     """
+    told = options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json")
+    if engine.routes:
+        told["routes"] = told_routes(engine)
     now = datetime.datetime.now(datetime.timezone.utc)
     return Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{os.getpid()}",
@@ -191,15 +188,10 @@ def describe_run(
         partitions=partitions,
         inputs=tuple(inputs),
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
-        models=(engine.model,),
-        prices=prices_of(engine),
-        options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),
+        models=engine.models,
+        prices=engine.prices(),
+        options=told,
     )
-
-
-def prices_of(engine: EngineSettings) -> dict[str, Price]:
-    """Return the prices of the models that are called, as far as they are known."""
-    return {} if engine.price is None else {engine.model: engine.price}
 
 
 def run_pipeline(
@@ -216,14 +208,26 @@ def run_pipeline(
     Raises:
         RemintError: what a step raised, or that something could not be written.
     """
-    with Progress(display(prices_of(engine)), engine.partitions):
-        counts = run_and_count(build, flags, dataset_of(version))
-    told = spending_lines(counts, prices_of(engine), engine.max_cost)
+    dataset, runner = dataset_of(version), runner_of(flags)
+    job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
+    if runner.outlives_driver:
+        note_job(dataset, job)
+    with Progress(display(engine.prices()), engine.partitions):
+        counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
+    if runner.describes:
+        # Now its last step forgets it, or who knows that it does not run.
+        note_job(dataset, job)
+        message = f"the job is written down; when it has run, {version.path} is there"
+        return PublishResult(Status.DESCRIBED, version.number, version.path, message)
+    told = spending_lines(counts, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 
 def run_and_count(
-    build: Callable[[Any], None], flags: Sequence[str], dataset: str
+    build: Callable[[Any], None],
+    flags: Sequence[str],
+    dataset: str,
+    at_end: Callable[[], object] = lambda: None,
 ) -> dict[str, int]:
     """Build and run a pipeline with Beam's ``flags``; return the sums of remint's counters.
 
@@ -231,6 +235,7 @@ def run_and_count(
         build: adds the pipeline's steps to it.
         flags: Beam's own options.
         dataset: the directory of the dataset that the run is on.
+        at_end: called when it is certain that no job is at work any more.
 
     Raises:
         RemintError: what a step raised, or that something could not be written.
@@ -240,31 +245,56 @@ def run_and_count(
 
     runner = runner_of(flags)
     options = pipeline_options(flags, dataset)
+    result = None
     try:
         pipeline = beam.Pipeline(options=options)
         build(pipeline)
         result = pipeline.run()
-        with at_stop(partial(_cancel, runner, options, result)):
+        with at_stop(partial(_cancel, runner, options, result, at_end)):
             result.wait_until_finish()
-        counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+        metrics = result.metrics()
     except RuntimeError as error:
         raise _told_by_worker(error) from None
     finally:
         # An engine is one run's: a key that was rejected, or calls that were broken off, must not
         # follow the next run of this process.
         close_engines()
+        if _is_over(result):
+            at_end()
     counts: dict[str, int] = {}
-    for counter in counters:
+    if metrics is None:  # of a job that has only been written down
+        return counts
+    for counter in metrics.query(MetricsFilter().with_namespace(NAMESPACE))["counters"]:
         name = counter.key.metric.name
         counts[name] = counts.get(name, 0) + (counter.result or 0)
     return counts
 
 
-def _cancel(runner: Runner, options: Any, result: Any) -> None:
+def _cancel(runner: Runner, options: Any, result: Any, at_end: Callable[[], object]) -> None:
     """Cancel a job that may run elsewhere."""
     if runner.master is not None:
         cancel_jobs(runner.master, options.get_all_options()["job_name"])
     result.cancel()
+    if _is_over(result):
+        at_end()
+
+
+def _is_over(result: Any) -> bool:
+    """Return whether the job of a pipeline's result (None: none was submitted) has surely ended."""
+    from apache_beam.runners.runner import PipelineState
+
+    try:
+        return result is None or bool(PipelineState.is_terminal(result.state))
+    except Exception:  # each runner has its own for a service that does not answer
+        return False
+
+
+def _has_ended(job: RunningJob) -> bool:
+    """Return whether a job of an earlier run has surely ended."""
+    try:
+        return job.master is not None and not running_jobs(job.master, job.job)
+    except OSError:
+        return False
 
 
 def _told_by_worker(error: RuntimeError) -> Exception:
@@ -306,8 +336,8 @@ def report(result: PublishResult, describe: Callable[[Tables], list[str]] | None
 
 
 def exit_code(result: PublishResult) -> int:
-    """Return 0 where a version stands or something waits to carry on, else 1."""
-    if result.status in (Status.PUBLISHED, Status.UNCHANGED):
+    """Return 0 where a version stands, or is to come, or something waits to carry on, else 1."""
+    if result.status in (Status.PUBLISHED, Status.UNCHANGED, Status.DESCRIBED):
         return 0
     if result.status is Status.INCOMPLETE:
         ledger = storage.read_json(storage.join(result.path, LEDGER_NAME))

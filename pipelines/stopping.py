@@ -21,6 +21,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: So long cancelling may take, and then an engine that writes what an object store has not got yet.
 SECONDS = 10.0
 
+logger = logging.getLogger("remint.run")
+
 _at_stop: list[Callable[[], object]] = []
 
 
@@ -59,6 +61,12 @@ def stopping_at_signals(program: str) -> Iterator[None]:
         os.close(tell)
         watcher.join()
         os.close(told)
+
+
+def stop_run() -> None:
+    """Stop this process as a signal would: another run may have its dataset now."""
+    logger.error("the dataset is no longer held by this run, since its store can't be written to")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _watch(told: int, program: str) -> None:

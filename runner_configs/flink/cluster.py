@@ -1,42 +1,39 @@
 """A local standalone Flink cluster: one JobManager, TaskManagers, and Beam's job server.
 
-    python -m runner_configs.flink.cluster up      # make flink-up
-    python -m runner_configs.flink.cluster down    # make flink-down
+    python -m runner_configs.flink up      # make flink-up
+    python -m runner_configs.flink down    # make flink-down
 
-It is a real cluster of processes of their own, for trying out and for tests; Maven resolves its
-jars from ``pom.xml``. Everything it has lies in one directory: jars, settings, logs, and a file for
-each process with its id. A process is taken for the cluster's only if its command line names that
-directory, so that an id which the system has given to another one meanwhile is left alone.
+It is a real cluster of processes of their own, for trying out and for tests. Everything it has lies
+in one directory: jars, settings, logs, ids of its processes.
 
 Workers are started by the TaskManagers and have their environment: what ``up`` was called with,
 OPENAI_API_KEY included, and this Python's folder first on PATH, so that ``remint-worker`` is found.
+Or there is a worker pool beside each TaskManager. All of them are asked for by one address, and on
+one machine all pools would listen there; so each TaskManager has a hosts file of its own, in which
+that name is the address of its own pool, as ``localhost`` is on machines of their own.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
-import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transforms.errors import RemintError
+from runner_configs.flink import jars as flink_jars
+from runner_configs.flink.ports import Ports, listens
+from runner_configs.flink.processes import ClusterError, Processes
 
 HERE = Path(__file__).parent
 DIRECTORY = Path(".cluster/flink")
-JAVA = 17
-START_SECONDS, STOP_SECONDS = 120.0, 15.0
+#: The name by which a TaskManager knows its own worker pool.
+POOL_HOST = "worker-pool"
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
@@ -47,34 +44,6 @@ _OPENED = (
 )  # fmt: skip
 _HEAPS = {_JOB_MANAGER: 384, _TASK_MANAGER: 512, _JOB_SERVER: 384}
 
-logger = logging.getLogger("remint.flink")
-
-
-class ClusterError(RemintError):
-    """The cluster can't be started or stopped; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Where the cluster listens, on loopback alone."""
-
-    rest: int = 8081
-    rpc: int = 6123
-    job: int = 8099
-    artifact: int = 8098
-    expansion: int = 8097
-
-    @classmethod
-    def free(cls) -> Ports:
-        """Return ports that nothing listens on."""
-        sockets = [socket.socket() for _ in range(5)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        ports = cls(*(each.getsockname()[1] for each in sockets))
-        for each in sockets:
-            each.close()
-        return ports
-
 
 class FlinkCluster:
     """A cluster in ``directory``; made anew for the same directory it is the same cluster.
@@ -83,12 +52,19 @@ class FlinkCluster:
         directory: where it keeps everything.
         ports: where it is to listen when it is started.
         jars: the folder of its jars, where that is not its own.
+        worker_pools: whether a TaskManager that is started gets a worker pool beside it.
     """
 
     def __init__(
-        self, directory: Path = DIRECTORY, ports: Ports | None = None, jars: Path | None = None
+        self,
+        directory: Path = DIRECTORY,
+        ports: Ports | None = None,
+        jars: Path | None = None,
+        worker_pools: bool = False,
     ) -> None:
         self.directory = directory.resolve()
+        self._processes = Processes(self.directory)
+        self._worker_pools = worker_pools
         self._jars = jars.resolve() if jars else self.directory / "jars"
         self._chosen = ports
 
@@ -116,30 +92,7 @@ class FlinkCluster:
         Raises:
             ClusterError: Java or Maven is missing, or the jars can't be had.
         """
-        _check_java()
-        done = self._jars / ".complete"
-        pom = HERE / "pom.xml"
-        if done.exists() and done.read_bytes() == pom.read_bytes():
-            return
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise ClusterError(
-                "Maven is needed to fetch Flink, and there is no mvn on PATH; install it "
-                "(apt-get install maven, brew install maven) and try again"
-            )
-        logger.info("fetching Flink and Beam's job server (160 MB, once) into %s", self._jars)
-        shutil.rmtree(self._jars, ignore_errors=True)
-        command = [
-            *(maven, "--quiet", "--batch-mode", "--file", str(pom)),
-            *("dependency:copy-dependencies", "-DincludeScope=runtime"),
-            f"-DoutputDirectory={self._jars}",
-        ]
-        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
-        if fetched.returncode != 0:
-            said = (fetched.stdout + fetched.stderr).strip().splitlines()
-            reason = next((line for line in said if "ERROR" in line), "no reason given")
-            raise ClusterError(f"Maven could not fetch Flink: {reason}")
-        done.write_bytes(pom.read_bytes())
+        flink_jars.fetch(self._jars)
 
     def up(self, task_managers: int = 2) -> None:
         """Start what does not run yet, and wait until ``task_managers`` have registered.
@@ -156,12 +109,12 @@ class FlinkCluster:
         ports = self.ports
         if task_managers:
             options = ("--configDir", str(self._conf), "--executionMode", "cluster")
-            self._start("jobmanager", _JOB_MANAGER, *options)
-            self._await("jobmanager", lambda: self.overview() is not None)
+            self._start_java("jobmanager", _JOB_MANAGER, *options)
+            self._processes.wait("jobmanager", lambda: self.overview() is not None)
             names = [name for name in self.running() if name.startswith("taskmanager")]
             for _ in range(task_managers - len(names)):
                 self.start_task_manager()
-        self._start(
+        self._start_java(
             "jobserver",
             _JOB_SERVER,
             f"--flink-master={self.master if task_managers else '[local]'}",
@@ -170,7 +123,7 @@ class FlinkCluster:
             f"--expansion-port={ports.expansion}",
             f"--artifacts-dir={self.directory / 'artifacts'}",
         )
-        self._await("jobserver", lambda: _listens(ports.job))
+        self._processes.wait("jobserver", lambda: listens(ports.job))
         if task_managers:
             self.await_task_managers(task_managers)
 
@@ -178,19 +131,21 @@ class FlinkCluster:
         """Start one more TaskManager and return its name; it registers by itself.
 
         Raises:
-            ClusterError: its process can't be started.
+            ClusterError: its worker pool does not come up.
         """
         running = self.running()
         number = next(n for n in range(1, 1000) if f"taskmanager-{n}" not in running)
         name = f"taskmanager-{number}"
         work = self.directory / "work" / name
         work.mkdir(parents=True, exist_ok=True)
-        self._start(
+        hosts = self._start_pool(number) if self._worker_pools else ()
+        self._start_java(
             name,
             _TASK_MANAGER,
             *("--configDir", str(self._conf)),
             *("-D", f"io.tmp.dirs={work}"),
             *("-D", f"taskmanager.resource-id={name}-{time.time_ns():x}"),
+            flags=hosts,
         )
         return name
 
@@ -201,19 +156,18 @@ class FlinkCluster:
             ClusterError: they are not in time.
         """
         names = [name for name in self.running() if name.startswith("taskmanager")]
-        self._await(
+        self._processes.wait(
             names[-1] if names else "jobmanager",
             lambda: (self.overview() or {}).get("taskmanagers") == number,
         )
 
     def kill(self, name: str) -> None:
-        """Kill one process with signal 9: it gets no chance to tell anyone."""
-        process = self.running().get(name)
-        if process is None:
-            raise ClusterError(f"{name} does not run")
-        os.kill(process, signal.SIGKILL)
-        self._ends(name, process)
-        self._pid_file(name).unlink(missing_ok=True)
+        """Kill one process with signal 9: it gets no chance to tell anyone.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        self._processes.kill(name)
 
     def down(self) -> list[str]:
         """Stop the cluster's own processes and return their names; nothing else is touched.
@@ -221,29 +175,15 @@ class FlinkCluster:
         Raises:
             ClusterError: one of them does not end.
         """
-        running = self.running()
-        for name in sorted(running, key=lambda name: name.startswith("taskmanager")):
-            os.kill(running[name], signal.SIGTERM)
-        for name, process in running.items():
-            if not self._ends(name, process):
-                os.kill(process, signal.SIGKILL)
-                if not self._ends(name, process):
-                    raise ClusterError(f"{name} (process {process}) does not end")
-        for left in (self.directory / "run").glob("*.pid"):
-            left.unlink()
+        stopped = self._processes.stop(lambda name: name.startswith("taskmanager"))
         (self.directory / "ports.json").unlink(missing_ok=True)
         for folder in ("work", "artifacts"):
             shutil.rmtree(self.directory / folder, ignore_errors=True)
-        return sorted(running)
+        return stopped
 
     def running(self) -> dict[str, int]:
         """Return the id of each process of the cluster that lives, by name."""
-        found = {}
-        for file in sorted((self.directory / "run").glob("*.pid")):
-            text = file.read_text(encoding="ascii").strip()
-            if text.isdigit() and self._is_ours(file.stem, int(text)):
-                found[file.stem] = int(text)
-        return found
+        return self._processes.running()
 
     def overview(self) -> Mapping[str, Any] | None:
         """Return Flink's own overview (taskmanagers, slots-total, jobs-running), None if down."""
@@ -259,31 +199,20 @@ class FlinkCluster:
         except (OSError, ValueError):
             return None
 
-    def log(self, name: str) -> Path:
-        """Return the log of a process."""
-        return self.directory / "log" / f"{name}.log"
+    @property
+    def pool_address(self) -> str:
+        """What ``--environment_config`` is to be for an EXTERNAL environment."""
+        return f"{POOL_HOST}:{self.ports.pool}"
 
     @property
     def _conf(self) -> Path:
         return self.directory / "conf"
 
-    def _pid_file(self, name: str) -> Path:
-        return self.directory / "run" / f"{name}.pid"
-
-    def _mark(self, name: str) -> str:
-        return f"-Dremint.process={self.directory}/{name}"
-
-    def _is_ours(self, name: str, process: int) -> bool:
-        return self._mark(name) in _command_line(process)
-
-    def _ends(self, name: str, process: int) -> bool:
-        return _until(lambda: not self._is_ours(name, process), STOP_SECONDS)
-
     def _set_up(self) -> None:
         """Write the settings of a cluster that is about to be started."""
         ports = self._chosen or Ports()
         for name, port in vars(ports).items():
-            if _listens(port):
+            if listens(port):
                 raise ClusterError(
                     f"port {port} ({name}) is taken by another program; stop that one, or start "
                     "the cluster with --free-ports"
@@ -296,47 +225,41 @@ class FlinkCluster:
         settings += f"rest.bind-port: {ports.rest}\nio.tmp.dirs: {self.directory / 'work'}\n"
         (self._conf / "config.yaml").write_text(settings, encoding="utf-8")
 
-    def _start(self, name: str, main: str, *arguments: str) -> None:
-        if name in self.running():
-            return
-        heap = _HEAPS[main]
+    def _start_pool(self, number: int) -> tuple[str]:
+        """Start the worker pool of a TaskManager; return the flag that has it found there."""
+        name, address = f"workerpool-{number}", _pool_address(number)
+        hosts = self._conf / f"hosts-{number}"
+        hosts.write_text(
+            f"127.0.0.1 localhost {socket.gethostname()}\n{address} {POOL_HOST}\n",
+            encoding="utf-8",
+        )
         command = [
-            *("java", self._mark(name), f"-Xmx{heap}m", "-XX:MaxDirectMemorySize=512m"),
-            *("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
+            *(sys.executable, "-X", self._processes.mark(name), "-m", "runner_configs.worker_pool"),
+            *("--host", address, "--port", str(self.ports.pool)),
+        ]
+        self._processes.start(name, command)
+        self._processes.wait(name, lambda: listens(self.ports.pool, address))
+        return (f"-Djdk.net.hosts.file={hosts}",)
+
+    def _start_java(
+        self, name: str, main: str, *arguments: str, flags: tuple[str, ...] = ()
+    ) -> None:
+        command = [
+            *("java", f"-D{self._processes.mark(name)}", f"-Xmx{_HEAPS[main]}m"),
+            *("-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", *flags),
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
             *("-cp", f"{self._jars}/*", main, *arguments),
         ]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        with self.log(name).open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                env={**os.environ, "PATH": path},
-                start_new_session=True,
-            )
-        self._pid_file(name).write_text(str(process.pid), encoding="ascii")
-        # Between fork and exec the process has not got its command line yet.
-        _until(lambda: self._is_ours(name, process.pid) or process.poll() is not None, 10.0)
-
-    def _await(self, name: str, ready: Callable[[], bool]) -> None:
-        until = time.monotonic() + START_SECONDS
-        while not ready():
-            if name not in self.running():
-                raise ClusterError(f"{name} has ended; its log says why: {self.log(name)}")
-            if time.monotonic() > until:
-                raise ClusterError(f"{name} does not get ready; see its log: {self.log(name)}")
-            time.sleep(0.2)
+        self._processes.start(name, command)
 
 
 @contextmanager
 def running_cluster(
-    directory: Path, task_managers: int = 2, jars: Path | None = None
+    directory: Path, task_managers: int = 2, jars: Path | None = None, worker_pools: bool = False
 ) -> Iterator[FlinkCluster]:
     """Yield a cluster on free ports that runs as long as the ``with`` block."""
-    cluster = FlinkCluster(directory, Ports.free(), jars)
+    cluster = FlinkCluster(directory, Ports.free(), jars, worker_pools)
     try:
         cluster.up(task_managers)
         yield cluster
@@ -344,86 +267,6 @@ def running_cluster(
         cluster.down()
 
 
-def _check_java() -> None:
-    if shutil.which("java") is None:
-        raise ClusterError(
-            f"Flink needs Java {JAVA}, and there is no java on PATH; install it (apt-get install "
-            f"openjdk-{JAVA}-jre-headless, brew install openjdk@{JAVA}) and try again"
-        )
-
-
-def _command_line(process: int) -> str:
-    """Return the command line of a process, empty where there is none or it is a zombie."""
-    place = Path(f"/proc/{process}/cmdline")
-    if place.parent.parent.joinpath("self").exists():
-        try:
-            return place.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:
-            return ""
-    shown = subprocess.run(
-        ["ps", "-ww", "-o", "command=", "-p", str(process)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return shown.stdout
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for ``condition``, at most so many seconds; return whether it holds."""
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return the process's exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m runner_configs.flink.cluster", description="A Flink cluster on this machine"
-    )
-    parser.add_argument("command", choices=("fetch", "up", "down", "status"))
-    parser.add_argument("--directory", type=Path, default=DIRECTORY, help=f"default {DIRECTORY}")
-    parser.add_argument("--task-managers", type=int, default=2, metavar="N")
-    parser.add_argument("--free-ports", action="store_true", help="not Flink's usual ports")
-    options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    cluster = FlinkCluster(options.directory, Ports.free() if options.free_ports else None)
-    try:
-        if options.command == "fetch":
-            cluster.fetch()
-            return 0
-        if options.command == "up":
-            cluster.up(options.task_managers)
-        elif options.command == "down":
-            stopped = cluster.down()
-            logger.info("stopped: %s", ", ".join(stopped) or "nothing, it was not running")
-            return 0
-    except ClusterError as error:
-        logger.error("%s", error)
-        return 1
-    processes, overview = cluster.running(), cluster.overview()
-    if not overview:
-        logger.info("no cluster runs in %s", cluster.directory)
-        return 1
-    logger.info(
-        "%s; %s TaskManagers with %s slots; --job_endpoint=%s --flink_master=%s",
-        ", ".join(f"{name} {process}" for name, process in processes.items()),
-        overview["taskmanagers"],
-        overview["slots-total"],
-        cluster.job_endpoint,
-        cluster.master,
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _pool_address(number: int) -> str:
+    """Return the loopback address of a TaskManager's own; Linux has a whole network of them."""
+    return f"127.0.1.{number}"

@@ -151,7 +151,7 @@ def test_dialogues_cold_and_half_warm(endpoint: FakeEndpoint, tmp_path: Path, mo
     done = prosocial.estimate(prosocial_options(endpoint, tmp_path / "o", *given))
     assert (done.calls, done.prompt_tokens, done.completion_tokens) == (0, 0, 0)
     assert done.cached == endpoint.requests
-    assert min(medians) <= done.latency <= max(medians)
+    assert min(medians) <= done.time.latency <= max(medians)
 
 
 @pytest.mark.parametrize("model", [KNOWN, UNKNOWN])
@@ -216,6 +216,7 @@ def test_the_command_tells_it_and_makes_no_connection(
     ]
     assert main(arguments) == 0
     told = capsys.readouterr().out
+    assert "of input suit --partitions 16" in told
     assert "dry run: nobody is called, nothing is written" in told
     assert f"tokens are counted by {KNOWN}: o200k_base" in told
     assert "bound by 60 calls a minute" in told

@@ -8,9 +8,12 @@ import apache_beam as beam
 import pytest
 
 from pipelines.prosocial.options import ProsocialOptions
-from pipelines.running import for_partitions, run_and_count
+from pipelines.running import exit_code, for_partitions, run_and_count, run_pipeline
 from transforms.errors import InputError, OutputError
 from transforms.llm.settings import EngineSettings
+from transforms.publishing.jobs import check_no_job
+from transforms.publishing.publish import Status
+from transforms.publishing.versions import Version
 
 IN_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
@@ -64,3 +67,25 @@ def test_only_several_processes_have_lanes() -> None:
     together = alone.model_copy(update={"beam": IN_PROCESSES, "lanes": 4})
     assert for_partitions(settings, together, 16).lanes == 4
     assert for_partitions(settings, together, 3).lanes == 3
+
+
+def test_a_job_that_was_only_written_down_publishes_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What Beam gives back when it has written a template: no job, and so no metrics.
+    dataflow = pytest.importorskip(
+        "apache_beam.runners.dataflow.dataflow_runner", reason="needs remint[gcp]"
+    )
+    pytest.importorskip("google.cloud.dataflow", reason="needs remint[gcp]")
+    written = dataflow.DataflowPipelineResult(None, None)
+    monkeypatch.setattr(beam.Pipeline, "run", lambda pipeline: written)
+    monkeypatch.setattr("pipelines.running.pipeline_options", lambda flags, dataset: None)
+    flags = ("--runner=DataflowRunner", "--template_location=gs://bucket/job")
+    engine = EngineSettings(base_url="https://model.example/v1", model="m", cache="gs://b/c")
+    version = Version(3, str(tmp_path / "v0003"))
+    result = run_pipeline(lambda pipeline: None, flags, version, engine)
+    assert result.status is Status.DESCRIBED
+    assert version.path in result.message
+    assert exit_code(result) == 0
+    with pytest.raises(OutputError, match="remint unlock"):  # no other run begins meanwhile
+        check_no_job(str(tmp_path), lambda job: False)

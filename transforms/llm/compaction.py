@@ -13,15 +13,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apache_beam.io.filesystems import FileSystems
-
 from transforms.errors import OutputError
 from transforms.llm.folders import (
     COMPACTED,
     Folder,
     Segment,
     compacted_bytes,
-    list_folder,
     read_folder,
 )
 from transforms.llm.records import is_foreign, is_of_another_version, parse_line
@@ -143,12 +140,7 @@ def _delete(path: str, names: list[str]) -> None:
         for name in names:
             remove_finished(os.path.join(path, name))
         return
-    if names:
-        try:
-            FileSystems.delete([storage.join(path, name) for name in names])
-        except Exception:  # each filesystem has its own for what is not there
-            if set(names) & set(list_folder(path)):
-                raise
+    storage.remove_stored([storage.join(path, name) for name in names])
 
 
 def _remove_begun(path: str) -> None:

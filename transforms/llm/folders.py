@@ -12,7 +12,6 @@ without renames too.
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 from collections.abc import Iterable
@@ -89,9 +88,7 @@ def list_folder(path: str) -> list[str]:
     if storage.is_local(path):
         names = os.listdir(path) if os.path.isdir(path) else []
     else:
-        pattern = glob.escape(path.rstrip("/") + "/") + "*"
-        found = FileSystems.match([pattern])[0].metadata_list
-        names = [metadata.path.rpartition("/")[2] for metadata in found]
+        names = [name for name in storage.stored_files(path) if "/" not in name]
     return sorted(name for name in names if not name.startswith("."))
 
 

@@ -10,11 +10,14 @@ import time
 import uuid
 from typing import Protocol
 
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-FLUSH_SECONDS = 2.0
+from transforms.publishing import storage
+
+FLUSH_SECONDS = 0.5
 FLUSH_BYTES = 1024 * 1024
+#: From so many bytes on a writer's objects become one.
+MERGE_BYTES = 32 * 1024 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -129,16 +132,22 @@ def _unlock(file: int) -> None:
 
 
 class RemoteSegments:
-    """Objects that hold some seconds of records each, written by a thread of their own.
+    """Objects that hold half a second of records each, written by a thread of their own.
 
     Object stores append to nothing, so every flush makes a new object. What could not be written
-    is tried again with the next flush.
+    is tried again with the next flush. A killed process loses the records of its last FLUSH_SECONDS
+    and of the write that was under way. In the end, or when they are many, the records are written
+    once more, into one object in place of the small ones, which would take long to read. Its name
+    sorts after theirs, so that no listing misses both; whoever reads both finds the same records
+    twice.
     """
 
     def __init__(self, folder: str) -> None:
         self._path = FileSystems.join(folder, new_name())
         self._objects = 0
+        self._written: list[str] = []
         self._records: list[bytes] = []
+        self._flushed: list[bytes] = []
         self._bytes = 0
         self._closing = False
         self._changed = threading.Condition()
@@ -164,6 +173,7 @@ class RemoteSegments:
             self._changed.notify()
         self._thread.join()
         self._flush()
+        self._merge()
 
     def _run(self) -> None:
         while True:
@@ -190,8 +200,23 @@ class RemoteSegments:
         # Also what failed may have been written, and a name must never come twice: a compaction
         # may have replaced its first object.
         self._objects += 1
-        with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            file.write(b"".join(records))
+        storage.write_bytes(path, b"".join(records))
+        self._written.append(path)
+        self._flushed += records
+        if sum(map(len, self._flushed)) >= MERGE_BYTES:
+            self._merge()
         with self._changed:
             del self._records[: len(records)]
             self._bytes -= sum(map(len, records))
+
+    def _merge(self) -> None:
+        written, flushed = self._written, self._flushed
+        self._written, self._flushed = [], []
+        if len(written) < 2:
+            return
+        path = written[-1].removesuffix(".jsonl") + ".merged.jsonl"
+        try:
+            storage.write_bytes(path, b"".join(flushed))
+            storage.remove_stored(written)
+        except OSError:
+            logger.warning("cache segment %s: left in several objects", self._path)

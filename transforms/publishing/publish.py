@@ -47,6 +47,7 @@ class Status(str, Enum):
     INCOMPLETE = "incomplete"  # no row of the default configuration is complete
     LEDGER_OPEN = "ledger_open"
     INVALID = "invalid"  # a suite refuses a shard or the version
+    DESCRIBED = "described"  # the job was written down for others to start, and publishes then
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def publish(
         },
         warnings=tuple(warning_lines(verdicts)),
     )
+    _remove_strays(version, manifest)
     storage.write_bytes(manifest_path(version.path), manifest.to_bytes())
     return _published(version, manifest)
 
@@ -221,6 +223,12 @@ def _missing(version: Version, shards: Sequence[ShardRecord]) -> list[str]:
         for shard in shards
         if present.get(shard.path) != shard.bytes
     ]
+
+
+def _remove_strays(version: Version, manifest: Manifest) -> None:
+    """Remove what no shard of this run is: of bundles that failed and came to another end later."""
+    for path in storage.files_below(version.path).keys() - manifest.expected_files().keys():
+        storage.remove_file(storage.join(version.path, *path.split("/")))
 
 
 def _configurations(

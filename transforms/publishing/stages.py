@@ -16,10 +16,11 @@ from expectations.runner import SuiteRunner, Verdict
 from transforms.background import threads
 from transforms.filters import sum_funnels
 from transforms.frames import from_ipc, to_ipc
+from transforms.publishing.jobs import forget_job
 from transforms.publishing.publication import Publication, Run
 from transforms.publishing.publish import publish
 from transforms.publishing.shards import ShardRecord, write_shard
-from transforms.publishing.versions import Version
+from transforms.publishing.versions import Version, dataset_of
 
 #: Threads that make and write rows, and partitions that may be written before their suites run.
 WRITING, WRITTEN_AHEAD = 2, 1
@@ -193,3 +194,4 @@ class Publish(beam.DoFn):  # type: ignore[misc]
             pl.concat([from_ipc(partition.statistics) for partition in written]),
             sum_funnels([from_ipc(partition.funnel) for partition in written]),
         )
+        forget_job(dataset_of(self.version), self.version.path)

@@ -7,14 +7,23 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from transforms.errors import OutputError
+from transforms.publishing.s3_clients import share_clients
+
+
+class StoredFile(NamedTuple):
+    """What a listing says of a file; ``updated`` is seconds since 1970 by the store's clock."""
+
+    bytes: int
+    updated: float
 
 
 def is_local(path: str) -> bool:
@@ -37,6 +46,19 @@ def check_filesystem(path: str) -> None:
         ) from error
 
 
+@contextmanager
+def at_store(path: str) -> Iterator[None]:
+    """Turn what an object store's client raises into an OSError that names ``path``."""
+    if path.startswith("s3://"):
+        share_clients()
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # each filesystem has exceptions of its own
+        raise OSError(f"{path}: {error}") from error
+
+
 def join(base: str, *parts: str) -> str:
     """Return ``base`` with ``parts`` appended, by the rules of its filesystem."""
     return str(FileSystems.join(base, *parts)) if parts else base
@@ -44,7 +66,10 @@ def join(base: str, *parts: str) -> str:
 
 def read_bytes(path: str) -> bytes:
     """Return what the file at ``path`` holds."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with (
+        at_store(path),
+        FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file,
+    ):
         return bytes(file.read())
 
 
@@ -71,7 +96,10 @@ def write_bytes(path: str, data: bytes, *, durable: bool = False) -> None:
         if durable:
             _sync_directory(directory or ".")
         return
-    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+    with (
+        at_store(path),
+        FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file,
+    ):
         file.write(data)
 
 
@@ -96,7 +124,8 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 def exists(path: str) -> bool:
     """Return whether there is a file or directory at ``path``."""
-    return bool(FileSystems.exists(path))
+    with at_store(path):
+        return bool(FileSystems.exists(path))
 
 
 def sha256(data: bytes) -> str:
@@ -114,9 +143,26 @@ def files_below(directory: str) -> dict[str, int]:
             if path.is_file()
         }
     else:
-        prefix = directory.rstrip("/") + "/"
-        (match,) = FileSystems.match([glob.escape(prefix) + "**"])
-        found = {item.path[len(prefix) :]: int(item.size_in_bytes) for item in match.metadata_list}
+        found = {path: file.bytes for path, file in stored_files(directory).items()}
+    return dict(sorted(found.items()))
+
+
+def stored_files(directory: str, begin: str = "") -> dict[str, StoredFile]:
+    """Return the files below ``directory``, not a local one, by path relative to it, sorted.
+
+    Args:
+        directory: the directory.
+        begin: what their relative paths begin with; the store lists no others.
+    """
+    prefix = directory.rstrip("/") + "/"
+    with at_store(directory):
+        (match,) = FileSystems.match([glob.escape(prefix + begin) + "**"])
+    found = {
+        item.path[len(prefix) :]: StoredFile(
+            int(item.size_in_bytes), float(item.last_updated_in_seconds)
+        )
+        for item in match.metadata_list
+    }
     return dict(sorted(found.items()))
 
 
@@ -125,7 +171,23 @@ def remove_file(path: str) -> None:
     if is_local(path):
         Path(path).unlink(missing_ok=True)
     elif exists(path):
-        FileSystems.delete([path])
+        remove_stored([path])
+
+
+def remove_stored(paths: Sequence[str]) -> None:
+    """Remove the files at ``paths``, which are not local ones; one may be gone already.
+
+    Raises:
+        OSError: one is still there.
+    """
+    if not paths:
+        return
+    try:
+        with at_store(paths[0]):
+            FileSystems.delete(list(paths))
+    except OSError:
+        if any(map(exists, paths)):
+            raise
 
 
 def remove_tree(directory: str) -> None:
@@ -134,6 +196,4 @@ def remove_tree(directory: str) -> None:
         if os.path.lexists(directory):
             shutil.rmtree(directory)
         return
-    paths = [join(directory, name) for name in files_below(directory)]
-    if paths:
-        FileSystems.delete(paths)
+    remove_stored([join(directory, name) for name in files_below(directory)])

@@ -55,7 +55,7 @@ def validate_version(
 ) -> ValidationReport:
     """Compare the version at ``version_path`` with its manifest and run its suites again.
 
-    The configurations of a local version whose files are sound are loaded by ``datasets`` as well.
+    The configurations of a version whose files are all sound are loaded by ``datasets`` as well.
 
     Args:
         version_path: the version's directory, on any Beam filesystem.
@@ -94,7 +94,7 @@ def validate_version(
     if {LEDGER_NAME, STATISTICS_NAME} <= sound:
         verdicts += _judge_tables(runner, version_path, publication, manifest)
     failures += [line for verdict in verdicts for line in failure_lines(verdict)]
-    if storage.is_local(version_path) and sound == set(expected):
+    if sound == set(expected):
         failures += loading_failures(version_path, manifest)
     return ValidationReport(
         path=version_path,

@@ -2,6 +2,7 @@
 
     <output>/<dataset>/dataset.json   written once: what every version of the dataset shares
     <output>/<dataset>/v0003/         a version, from the moment its manifest is there
+    <output>/<dataset>/.claims/       on object stores: which numbers were ever taken
 
 A directory without a manifest is not a version: it is what a dead or failed run left behind.
 """
@@ -9,19 +10,23 @@ A directory without a manifest is not a version: it is what a dead or failed run
 from __future__ import annotations
 
 import os
+import random
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from transforms.errors import OutputError
 from transforms.publishing import storage
+from transforms.publishing.claims import claim_once, claims
 from transforms.publishing.manifest import manifest_path, read_manifest
 from transforms.publishing.shards import DEFAULT
 
 DATASET_NAME = "dataset.json"
 #: Layout of a dataset's directory; a later layout gets the next number.
 FORMAT_VERSION = 1
+CLAIMS_NAME = ".claims"
 _VERSION = re.compile(r"v(\d{4,})")
 
 
@@ -141,7 +146,7 @@ def versions(path: str) -> list[Version]:
     if storage.is_local(path):
         names = {name for name in _visible(path) if os.path.isdir(os.path.join(path, name))}
     else:
-        names = {name.split("/", 1)[0] for name in storage.files_below(path)}
+        names = {name.split("/", 1)[0] for name in storage.stored_files(path, "v")}
     numbers = [int(match[1]) for name in names if (match := _VERSION.fullmatch(name))]
     return [Version(number, _version_path(path, number)) for number in sorted(numbers)]
 
@@ -155,16 +160,17 @@ def claim_version(path: str) -> Version:
     """Claim the next version of the dataset at ``path`` and return it; the dataset is locked.
 
     On a local filesystem what dead and failed runs have left is removed and the directory is made.
-    Elsewhere nothing is removed, since its writer might still live: the number above all is taken.
+    Elsewhere nothing is removed, since its writer might still live: the number above all that were
+    ever claimed is taken, and by one run alone. So there are gaps where a run had nothing to
+    publish, and what a worker writes that everybody thought dead is in nobody's way.
 
     Raises:
         OutputError: where another run has made that directory in the meantime, or the newest
             version's manifest is damaged.
     """
-    existing = versions(path)
     if not storage.is_local(path):
-        number = 1 + max((version.number for version in existing), default=0)
-        return Version(number, _version_path(path, number))
+        return _claim_stored(path)
+    existing = versions(path)
     complete = [version.number for version in existing if version.complete]
     for version in existing:
         if version.number not in complete:
@@ -181,6 +187,20 @@ def claim_version(path: str) -> Version:
             f"{claimed.path} was made by another run just now; run again when that one has ended"
         ) from error
     return claimed
+
+
+def _claim_stored(path: str) -> Version:
+    directory = storage.join(path, CLAIMS_NAME)
+    latest = latest_version(path)
+    if latest is not None:
+        read_manifest(latest.path)  # the new version is held against it at the end
+    while True:
+        names = (claim.rpartition("/")[2].partition(".")[0] for claim in claims(directory))
+        taken = [int(match[1]) for name in names if (match := _VERSION.fullmatch(name))]
+        number = 1 + max([*taken, *(version.number for version in versions(path))], default=0)
+        if claim_once(directory, f"v{number:04d}."):
+            return Version(number, _version_path(path, number))
+        time.sleep(random.uniform(0.0, 0.5))
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,24 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
 
+def stored_size(path: str) -> int:
+    """Return the bytes of the file at ``path`` as it is stored.
+
+    Raises:
+        InputError: the file is not there.
+    """
+    if not _is_remote(path):
+        with reading(path):
+            return os.path.getsize(path)
+    from apache_beam.io.filesystems import FileSystems
+
+    try:
+        ((found,),) = (match.metadata_list for match in FileSystems.match([glob.escape(path)]))
+    except Exception as error:  # each file system has exceptions of its own
+        raise InputError(f"{path}: can't be looked at ({error}); check access to it") from error
+    return int(found.size_in_bytes)
+
+
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn any failure of a file or its compression into an InputError that names ``path``."""
@@ -141,6 +159,7 @@ def _remote_matches(pattern: str) -> list[str]:
 
     if pattern.startswith("file://"):
         raise InputError(f"{pattern}: write a local file as a plain path, without file://")
+    _share_clients(pattern)
     try:
         matches = FileSystems.match([pattern])[0].metadata_list
     except ValueError as error:
@@ -161,9 +180,17 @@ def _open_stored(path: str) -> BinaryIO:
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
+    _share_clients(path)
     try:
         return cast(
             "BinaryIO", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
         )
     except Exception as error:  # each file system has exceptions of its own
         raise InputError(f"{path}: can't be opened ({error}); check access to it") from error
+
+
+def _share_clients(path: str) -> None:
+    if path.startswith("s3://"):
+        from transforms.publishing.s3_clients import share_clients
+
+        share_clients()

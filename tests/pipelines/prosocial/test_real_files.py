@@ -105,6 +105,10 @@ def test_every_row_of_the_real_files_is_accounted_for(files: list[str], tmp_path
         assert result.status is Status.PUBLISHED
         assert endpoint.requests == calls
         assert stages["annotations"]["in"] == len(votes)
-        assert stages["dialogues"]["out"] == {"published": seeds}
+        # Some situations differ by a word, and so do the endpoint's answers to them.
+        ends = stages["dialogues"]["out"]
+        assert set(ends) <= {"published", "duplicate"}
+        assert sum(ends.values()) == seeds
+        assert ends["published"] > 0.99 * seeds
         default = pl.read_parquet(Path(result.path) / "data" / "*.parquet")
         assert set(default["source"]) == set(schema.SOURCES)

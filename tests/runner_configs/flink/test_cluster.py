@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runner_configs.flink.cluster import ClusterError, FlinkCluster, Ports, main
+from runner_configs.flink.__main__ import main
+from runner_configs.flink.cluster import FlinkCluster
+from runner_configs.flink.ports import Ports
+from runner_configs.flink.processes import ClusterError
 
 SLEEP = "import time; print(flush=True); time.sleep(600)"
 Start = Callable[..., "subprocess.Popen[bytes]"]

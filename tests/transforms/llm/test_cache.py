@@ -192,8 +192,44 @@ def test_on_object_stores_work_is_flushed_while_it_goes_on(
         time.sleep(0.01)
     cache.put(key(1), "p.v1", 200, "y")
     cache.close()
+    # Both objects have become one, which sorts where they did.
+    (name,) = memory.objects
+    assert name.endswith("-000002.merged.jsonl")
+    again = remote()
+    assert len(again) == 2
+    assert again.faults == CacheFaults()
+
+
+def test_objects_that_cannot_be_merged_stay(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "FLUSH_SECONDS", 0.01)
+    cache = remote()
+    for number in range(2):
+        cache.put(key(number), "p.v1", 200, "x")
+        while len(memory.objects) <= number:
+            time.sleep(0.01)
+    memory.refusals = 1
+    cache.close()
     assert len(memory.objects) == 2
     assert len(remote()) == 2
+
+
+def test_many_objects_are_merged_while_work_goes_on(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(segments, "MERGE_BYTES", 1000)
+    cache = remote()
+    for number in range(2):
+        cache.put(key(number), "p.v1", 200, "x" * 600)
+        while not any(f"-00000{number}." in name for name in memory.objects):
+            time.sleep(0.01)
+    while len(memory.objects) > 1:
+        time.sleep(0.01)
+    assert len(remote()) == 2
+    cache.close()
+    assert len(memory.objects) == 1
 
 
 def test_what_cannot_be_written_at_the_end_is_raised(memory: type[MemoryFileSystem]) -> None:

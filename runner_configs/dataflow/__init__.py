@@ -1,0 +1,1 @@
+"""What a Flex Template of Dataflow needs: image definition, metadata, launcher."""

@@ -1,0 +1,1 @@
+"""An example for Kubernetes: Flink by its operator, a worker pool in each TaskManager's pod."""
