@@ -7,10 +7,9 @@ from typing import Any
 
 from pipelines.options import RunOptions
 from pipelines.runners import worker_processes
-from pipelines.running import prices_of, run_and_count
+from pipelines.running import run_and_count
 from pipelines.sizing import input_size, recommend, render_sizing
 from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
-from transforms.llm.prices import NOTHING, price_of
 from transforms.llm.settings import EngineSettings
 from transforms.publishing import storage
 from transforms.publishing.publish import LEDGER_NAME
@@ -32,12 +31,24 @@ def estimate_calls(
         RemintError: what a step raised.
     """
     counts = run_and_count(rehearse, flags, dataset)
-    pace = Pace(engine.concurrency, engine.rpm, engine.tpm)
-    return estimate(counts, prices_of(engine), pace, known_latency(dataset, engine.model))
+    return estimate(counts, engine.prices(), _paces(engine, dataset))
 
 
-def known_latency(dataset: str, model: str) -> float | None:
-    """Return the median seconds of the model's calls in the latest version, if it tells."""
+def _paces(engine: EngineSettings, dataset: str) -> dict[tuple[str, ...], Pace]:
+    """Return how fast the models that have their limits in common can be called."""
+    models: dict[int, list[str]] = {}
+    for each in engine.endpoints:
+        models.setdefault(each.limits, []).append(each.model)
+    return {
+        tuple(models[each.limits]): Pace(
+            each.concurrency, each.rpm, each.tpm, known_latency(dataset, models[each.limits])
+        )
+        for each in engine.endpoints
+    }
+
+
+def known_latency(dataset: str, models: Sequence[str]) -> float | None:
+    """Return the median seconds of the models' calls in the latest version, if it tells."""
     version = latest_version(dataset)
     if version is None:
         return None
@@ -45,7 +56,7 @@ def known_latency(dataset: str, model: str) -> float | None:
     known = [
         (row["calls_sent"], row["latency"]["p50"])
         for row in rows
-        if row["model"] == model and row.get("calls_sent") and row.get("latency")
+        if row["model"] in models and row.get("calls_sent") and row.get("latency")
     ]
     calls = sum(sent for sent, _ in known)
     return sum(sent * seconds for sent, seconds in known) / calls if calls else None
@@ -74,6 +85,5 @@ def told_size(
 
 def render(found: Estimate, options: RunOptions) -> str:
     """Return what a dry run tells, with the bounds that the run would reach."""
-    price = NOTHING if options.embedded else price_of(options.model or "", options.prices)
     told = over_budget(found, options.max_calls, options.max_cost)
-    return "\n".join([render_estimate(found, price), *told])
+    return "\n".join([render_estimate(found), *told])

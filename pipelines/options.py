@@ -40,6 +40,7 @@ CALL_OPTIONS = (
     "connect_timeout",
     "first_byte_timeout",
     "retries",
+    "samples_per_call",
     "max_calls",
     "max_cost",
 )
@@ -59,7 +60,10 @@ class RunOptions(BaseModel):
     model: str | None = None
     base_url: str | None = None
     api_key: str = DEFAULT_SOURCE
+    model_for: tuple[str, ...] = ()
+    endpoints: str | None = None
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    samples_per_call: int = Field(default=1, ge=1, le=128)
     concurrency: int = Field(default=64, ge=1, le=4096)
     rpm: float | None = Field(default=None, ge=1)
     tpm: float | None = Field(default=None, ge=1)
@@ -88,6 +92,11 @@ class RunOptions(BaseModel):
             raise ValueError("must be a number")
         return value
 
+    @field_validator("model_for", mode="before")
+    @classmethod
+    def _pairs_of_steps(cls, value: Any) -> Any:
+        return pairs_of(value)
+
     @field_validator("shared_cache", mode="before")
     @classmethod
     def _one_shared_cache(cls, value: Any) -> Any:
@@ -96,28 +105,22 @@ class RunOptions(BaseModel):
     @field_validator("base_url")
     @classmethod
     def _is_base_url(cls, value: str | None) -> str | None:
-        try:
-            parts = urlsplit(value or "")
-            _ = parts.port
-        except ValueError:
-            raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
-        if parts.query or parts.fragment:
-            raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
-        return value
+        return check_base_url(value)
 
     @field_validator("api_key")
     @classmethod
     def _is_source(cls, value: str) -> str:
-        if not is_source(value):
-            # Which may be a key itself: it is not to be shown.
-            raise ValueError(f"says where the key is read, and is no key: give {FORMS}")
-        return value
+        return check_key_source(value)
 
     @model_validator(mode="after")
     def _check_endpoint(self) -> RunOptions:
+        if self.model_for and self.embedded:
+            raise ValueError("--model-for needs --model: say which model answers the other steps")
         if self.base_url and not self.model:
             raise ValueError("--base-url needs --model: say which of the endpoint's models to call")
-        if self.batch and not self.model:
+        if self.samples_per_call > 1 and self.embedded:
+            raise ValueError("--samples-per-call needs --model: the embedded model answers once")
+        if self.batch and self.embedded:
             raise ValueError("--batch needs --model: the embedded model has no offline batches")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("--base-url must begin with http:// or https://")
@@ -141,7 +144,7 @@ class RunOptions(BaseModel):
     @property
     def embedded(self) -> bool:
         """Whether the embedded model serves, because no endpoint is given."""
-        return self.model is None
+        return self.model is None and self.endpoints is None
 
 
 OptionsT = TypeVar("OptionsT", bound=RunOptions)
@@ -153,6 +156,38 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong."""
         raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def check_key_source(value: str) -> str:
+    """Return ``value`` if it says where a key is read.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not is_source(value):
+        # Which may be a key itself: it is not to be shown.
+        raise ValueError(f"says where the key is read, and is no key: give {FORMS}")
+    return value
+
+
+def check_base_url(value: str | None) -> str | None:
+    """Return ``value``, which is a base URL or None.
+
+    Raises:
+        ValueError: it isn't.
+    """
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("is not a URL; give one like http://localhost:8000/v1") from None
+    if parts.query or parts.fragment:
+        raise ValueError("must end with its path; a key goes into OPENAI_API_KEY")
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
 
 
 def one_as_many(value: Any) -> Any:
@@ -254,9 +289,27 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         help=f"where each worker reads the key: {FORMS} (default {DEFAULT_SOURCE})",
     )
     model.add_argument(
+        "--model-for",
+        nargs="+",
+        action="extend",
+        metavar="STEP=MODEL",
+        help="another model for a step, which is a prompt's name (an unknown one lists them)",
+    )
+    model.add_argument(
+        "--endpoints",
+        metavar="FILE",
+        help="YAML of further endpoints, and of who answers which step, by shares or in turn",
+    )
+    model.add_argument(
         "--structured",
         metavar="MODE",
         help="how JSON is asked for: json_schema (default), json_object, or none",
+    )
+    model.add_argument(
+        "--samples-per-call",
+        metavar="N",
+        help="samples of one request (three votes, say) that a call asks for, where the endpoint "
+        "has the parameter n (default 1; in batches always 1)",
     )
     model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
     model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")

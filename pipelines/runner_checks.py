@@ -21,7 +21,7 @@ _REMEDY = "start it (make flink-up has one on this machine), or put its address 
 
 def check_runner(
     flags: Sequence[str],
-    base_url: str | None,
+    base_urls: Sequence[str],
     dataset: str,
     files: Iterable[str],
     seconds: float = SECONDS,
@@ -30,7 +30,7 @@ def check_runner(
 
     Args:
         flags: Beam's, checked.
-        base_url: the model's endpoint; None for the embedded model, which listens on loopback.
+        base_urls: of the endpoints that are called; "" for the embedded model.
         dataset: the dataset's directory.
         files: every input file.
         seconds: how long a job server may take to answer.
@@ -40,11 +40,11 @@ def check_runner(
     """
     runner = runner_of(flags)
     away = runner.workers in (Workers.OTHER_MACHINES, Workers.CLOUD)
-    if away and (base_url is None or is_loopback(base_url)):
-        where = "the embedded model" if base_url is None else base_url
+    near = [base_url for base_url in base_urls if not base_url or is_loopback(base_url)]
+    if away and near:
         raise OptionError(
-            f"{where} is reached from this machine alone, and the workers of {runner.name} are on "
-            "others; give --model and a --base-url that they reach"
+            f"{near[0] or 'the embedded model'} is reached from this machine alone, and the "
+            f"workers of {runner.name} are on others; give --model and a --base-url that they reach"
         )
     check_paths(flags, dataset, files)
     if runner.name == "FlinkRunner" and shutil.which("java") is None:

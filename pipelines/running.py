@@ -14,12 +14,12 @@ from functools import partial
 from importlib.metadata import version as package_version
 from typing import Any, cast
 
+from pipelines.endpoints import Steps, called_endpoints, told_routes
 from pipelines.flink_jobs import cancel_jobs, running_jobs
 from pipelines.options import CALL_OPTIONS, RunOptions
 from pipelines.runners import Runner, job_name, pipeline_options, runner_of, several_processes
 from pipelines.stopping import at_stop
 from transforms import errors
-from transforms.errors import OptionError
 from transforms.ledger import render_funnel
 from transforms.llm.api_key import read_api_key
 from transforms.llm.batch.cycle import batch_cycle
@@ -27,10 +27,10 @@ from transforms.llm.embedded.server import EmbeddedModel, embedded_endpoint
 from transforms.llm.engine import close_engines
 from transforms.llm.lanes import lanes_for
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.prices import NOTHING, Price, price_of
+from transforms.llm.prices import NOTHING
 from transforms.llm.progress import Progress, display
 from transforms.llm.prompts import Prompt
-from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
@@ -47,14 +47,14 @@ from transforms.publishing.publish import (
 )
 from transforms.publishing.versions import Version, dataset_of
 
-PUBLIC_ENDPOINT = "https://api.openai.com/v1"
-
 #: Options that say where and how a run works, not what the data is, and those that are secret.
 _NOT_RECORDED = {
     "output",
     "beam",
     "annotator_salt",
     "api_key",
+    "model_for",
+    "endpoints",
     "shared_cache",
     "batch",
     "dry_run",
@@ -71,42 +71,42 @@ logger = logging.getLogger("remint.run")
 
 
 @contextmanager
-def serving(options: RunOptions, dataset: str) -> Iterator[EngineSettings]:
-    """Yield the settings of the model that serves this run; the embedded one runs that long.
+def serving(options: RunOptions, dataset: str, steps: Steps) -> Iterator[EngineSettings]:
+    """Yield the settings of what serves this run; the embedded model runs that long.
 
     Args:
         options: the run's options.
         dataset: the dataset's directory, beside whose versions the cache lies.
+        steps: the run's steps.
 
     Raises:
-        EndpointError: the endpoint can't be used, or the embedded model can't be started.
+        EndpointError: an endpoint can't be used, or the embedded model can't be started.
         OutputError: a job of an earlier run may be at work on the dataset.
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
     check_no_job(dataset, _has_ended)
-    settings = engine_settings(options, dataset)
+    settings = engine_settings(options, dataset, steps)
     if options.embedded:
         with EmbeddedModel(options.embedded_model, options.embedded_weights) as served:
             yield replace(settings, base_url=served.base_url)
         return
-    found = read_api_key(options.api_key)
-    api_key = found or "none"
-    check_endpoint(settings, api_key)
-    settings = replace(settings, has_key=found is not None)
+    settings = with_keys(settings)
+    for each in settings.endpoints:
+        check_endpoint(each, each.api_key())
     if not options.batch:
         yield settings
         return
-    with batch_cycle(settings, storage.join(dataset, "batches"), api_key) as by_batch:
+    with batch_cycle(settings, storage.join(dataset, "batches")) as by_batch:
         yield by_batch
 
 
-def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
-    """Return the settings of the model that is to serve a run; nothing is called or started.
+def engine_settings(options: RunOptions, dataset: str, steps: Steps) -> EngineSettings:
+    """Return the settings of what is to serve a run; nothing is called or started.
 
     The embedded model has no base URL before it serves.
 
     Raises:
-        OptionError, InputError: the price that a bound of the cost needs isn't known.
+        OptionError, InputError: what the options say of models, steps or prices can't be used.
     """
     cache = storage.join(dataset, CACHE_NAME)
     shared_caches = find_shared_caches(options.shared_cache, cache)
@@ -126,31 +126,21 @@ def engine_settings(options: RunOptions, dataset: str) -> EngineSettings:
             max_cost=options.max_cost,
             price=NOTHING,
         )
-    model = options.model or ""
-    price = price_of(model, options.prices)
-    if options.max_cost is not None and price is None:
-        raise OptionError(
-            f"--max-cost needs the price of {model!r}, which is not known: give it with --prices "
-            "FILE (README.md has the form), or bound the number of calls with --max-calls"
-        )
-    return EngineSettings(
-        base_url=options.base_url or PUBLIC_ENDPOINT,
-        model=model,
-        cache=cache,
-        key_source=options.api_key,
-        concurrency=options.concurrency,
-        rpm=options.rpm,
-        tpm=options.tpm,
-        timeout=options.timeout,
-        connect_timeout=options.connect_timeout,
-        first_byte_timeout=options.first_byte_timeout,
-        retries=options.retries,
-        structured=StructuredMode(options.structured),
-        shared_caches=shared_caches,
-        max_calls=options.max_calls,
-        max_cost=options.max_cost,
-        price=price,
+    return called_endpoints(options, cache, shared_caches, steps)
+
+
+def with_keys(settings: EngineSettings) -> EngineSettings:
+    """Return the settings with which workers must have the keys that this process has.
+
+    Raises:
+        EndpointError: a key can't be read.
+    """
+    sources = [each.key_source for each in settings.endpoints]
+    has_key = [bool(source and read_api_key(source)) for source in sources]
+    further = tuple(
+        replace(each, has_key=has) for each, has in zip(settings.further, has_key[1:], strict=True)
     )
+    return replace(settings, has_key=has_key[0], further=further)
 
 
 def for_partitions(
@@ -163,13 +153,9 @@ def for_partitions(
     lanes = None
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
+    further = tuple(replace(each, lanes=lanes) for each in settings.further)
     work = None if lanes is None else new_work_folder(settings)
-    return replace(settings, partitions=partitions, lanes=lanes, work=work)
-
-
-def served_at(options: RunOptions) -> str | None:
-    """Return the base URL of the endpoint that is called; None where the embedded model serves."""
-    return None if options.embedded else options.base_url or PUBLIC_ENDPOINT
+    return replace(settings, partitions=partitions, lanes=lanes, work=work, further=further)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -191,8 +177,11 @@ def describe_run(
         partitions: the dataset's number of partitions.
         inputs: what identifies the content of each input, see ``files.fingerprint``.
         prompts: the prompts that may be used.
-        engine: the settings of the model that serves.
+        engine: the settings of what serves.
     """
+    told = options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json")
+    if engine.routes:
+        told["routes"] = told_routes(engine)
     now = datetime.datetime.now(datetime.timezone.utc)
     return Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{os.getpid()}",
@@ -201,15 +190,10 @@ def describe_run(
         partitions=partitions,
         inputs=tuple(inputs),
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
-        models=(engine.model,),
-        prices=prices_of(engine),
-        options=options.model_dump(exclude=_NOT_RECORDED, exclude_none=True, mode="json"),
+        models=engine.models,
+        prices=engine.prices(),
+        options=told,
     )
-
-
-def prices_of(engine: EngineSettings) -> dict[str, Price]:
-    """Return the prices of the models that are called, as far as they are known."""
-    return {} if engine.price is None else {engine.model: engine.price}
 
 
 def run_pipeline(
@@ -231,7 +215,7 @@ def run_pipeline(
     job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
     if runner.outlives_driver:
         note_job(dataset, job)
-    with Progress(display(prices_of(engine)), engine.partitions):
+    with Progress(display(engine.prices()), engine.partitions):
         counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
     if runner.describes:
         # Now its last step forgets it, or who knows that it does not run.
@@ -240,7 +224,7 @@ def run_pipeline(
         return PublishResult(Status.DESCRIBED, version.number, version.path, message)
     # Not where the run has failed: a job that its driver has lost may still work.
     remove_work_folders(engine)
-    told = spending_lines(counts, prices_of(engine), engine.max_cost)
+    told = spending_lines(counts, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 

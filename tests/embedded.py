@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ MODEL = "qwen2.5-coder-0.5b-instruct"
 
 
 def finished_by_the_model(
-    make: Callable[[str], Any], frames: Mapping[str, pl.DataFrame], cache: Path
+    work: Any, frames: Mapping[str, pl.DataFrame], cache: Path
 ) -> dict[str, pl.DataFrame]:
     """Return the frames that a partition's work makes of ``frames``.
 
     Args:
-        make: from the model's name to the work: ``items``, ``work`` and ``finish``.
+        work: of a partition: ``items``, ``work`` and ``finish``.
         frames: of the partition.
         cache: a directory for the responses.
     """
@@ -35,8 +35,7 @@ def finished_by_the_model(
             timeout=served.timeout,
             extra_body=served.extra_body,
         )
-        work = make(served.model)
-        engine = Engine(settings, "none")
+        engine = Engine(settings, ["none"])
         try:
             results = engine.submit(0, work.items(frames), work.work).result(800)
         finally:

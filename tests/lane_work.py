@@ -33,6 +33,10 @@ class AskOfAll:
         """Return the partition's texts."""
         return partition[1]["texts"]["text"].to_list()
 
+    def key(self, item: str) -> str:
+        """Return the text."""
+        return item
+
     async def work(self, item: str, caller: Caller) -> str:
         """Ask once."""
         return (await caller(PROMPT, {"situation": item})).call_class.value

@@ -13,7 +13,7 @@ import json
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -281,7 +281,7 @@ def _warm(inputs: Inputs, made: Mapping[int, list[Dialogue]]) -> None:
             }
             crowd = CrowdSoFar(rows, dict.fromkeys(rows, schema.VOTES_PER_TURN))
             caller = _Answering(forms, cache, one, answered)
-            done, _ = replay(draft(seed, crowd, caller, prompts, DraftSettings(MODEL)))
+            done, _ = replay(draft(seed, crowd, caller, prompts, DraftSettings()))
             assert done  # noqa: S101 - nothing in it waits
         cache.close()
 
@@ -305,7 +305,12 @@ class _Answering:
         request = form.key(form.question(variables), sample)
         data = {"text": self._answered.setdefault(request, next(self._texts))}
         self._cache.put(request, prompt.id, 200, completion(json.dumps(data)))
-        return Answer(CallClass.OK, request, data)
+        return Answer(CallClass.OK, request, data, model=MODEL)
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
 
 
 if __name__ == "__main__":

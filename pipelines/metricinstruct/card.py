@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipelines.metricinstruct.human_agreement import TOGETHER
 from pipelines.metricinstruct.sources.registry import OWN_LICENCE, SOURCES
 from transforms.publishing.publication import Run, Tables
 from transforms.publishing.summaries import markdown_table, parts, spoken
@@ -194,7 +195,7 @@ def _agreement(tables: Tables, models: Iterable[str]) -> str:
         sorted(
             tables[name],
             key=lambda row: (
-                not {row["first"], row["second"]} & names,
+                not any(names.issuperset(row[one].split(TOGETHER)) for one in ("first", "second")),
                 -row["segments"],
                 row["first"],
                 row["second"],

@@ -39,7 +39,7 @@ from pipelines.metricinstruct.schema import REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
-from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
+from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts, steps_of
 from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
 from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
@@ -50,7 +50,6 @@ from pipelines.running import (
     for_partitions,
     report,
     run_pipeline,
-    served_at,
     serving,
 )
 from pipelines.stopping import stop_run
@@ -92,8 +91,10 @@ def mint(options: MetricInstructOptions) -> PublishResult:
     draft = _draft_plan(options)
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
-    check_runner(options.beam, served_at(options), dataset, input_paths(draft.inputs))
-    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
+    called = [each.base_url for each in draft.engine.endpoints]
+    check_runner(options.beam, called, dataset, input_paths(draft.inputs))
+    steps = steps_of(draft.drafting.drafting.prompts)
+    with lock_dataset(dataset, stop_run), serving(options, dataset, steps) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
@@ -105,7 +106,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         logger.info(
             "%d source files; %s analyses; writing %s",
             len(draft.inputs),
-            engine.model,
+            " and ".join(engine.models),
             version.path,
         )
         named = by_id(draft.drafting.drafting.prompts)
@@ -113,7 +114,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
         plan = Plan(
             draft=draft,
             filters=filters,
-            authorship=Authorship(engine.model, named, engine.extra_body),
+            authorship=Authorship(named, engine.extra_bodies()),
             version=version,
             run=describe_run(options, draft.partitions, read, named, engine),
         )
@@ -157,13 +158,15 @@ def _draft_plan(options: MetricInstructOptions) -> DraftPlan:
     )
     dataset = dataset_path(options.output, DATASET)
     shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
+    prompts = load_task_prompts()
+    engine = engine_settings(options, dataset, steps_of(prompts))
     return DraftPlan(
         inputs=inputs,
         partitions=shared["partitions"],
         excluded=excluded_keys(options.exclude),
         selection=selection_settings(options, inputs),
-        engine=for_partitions(engine_settings(options, dataset), options, shared["partitions"]),
-        drafting=AnalyseExamples(DraftAnalyses(load_task_prompts(), draft_settings(options))),
+        engine=for_partitions(engine, options, shared["partitions"]),
+        drafting=AnalyseExamples(DraftAnalyses(prompts, draft_settings(options))),
     )
 
 

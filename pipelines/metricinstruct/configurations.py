@@ -21,15 +21,14 @@ _ORDER = ("key", "id")
 
 @dataclass(frozen=True)
 class Authorship:
-    """What provenance says beside the rows: the model, and its prompts by their ids.
+    """What provenance says beside the rows: of the prompts by their ids.
 
-    ``extra_body`` is what the endpoint is told beside a prompt's own sampling parameters (JSON, see
-    ``EngineSettings``).
+    ``extra_bodies`` are what each model's endpoint is told beside a prompt's own sampling
+    parameters (JSON, see ``EngineSettings``).
     """
 
-    model: str
     prompts: Mapping[str, Prompt]
-    extra_body: str = "{}"
+    extra_bodies: Mapping[str, str]
 
 
 def released(rows: pl.DataFrame) -> pl.DataFrame:
@@ -58,7 +57,7 @@ def configurations(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -
         rows: as ``released`` returns them.
         frames: ``verdicts``, ``removed`` and ``human_errors`` of these rows; ``rejected``,
             ``dead``, ``waiting``.
-        authorship: the model and its prompts.
+        authorship: the models and their prompts.
     """
     default = rows.with_columns(pl.col("errors_text").alias("errors"))
     return {
@@ -88,36 +87,35 @@ def _provenance(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -> p
                 "reason",
                 pl.col("prompt").alias("prompt_id"),
                 pl.col("request").alias("request_hash"),
+                "model",
             ).alias("verdicts")
         )
     )
     removed = frames["removed"].group_by("id").agg(pl.len().alias("errors_removed"))
     prompts = authorship.prompts.values()
     hashes = {prompt.id: prompt.hash for prompt in prompts}
-    sampling = {prompt.id: prompt.sampled_with(authorship.extra_body) for prompt in prompts}
+    sampling = {
+        (prompt.id, model): prompt.sampled_with(extra_body)
+        for prompt in prompts
+        for model, extra_body in authorship.extra_bodies.items()
+    }
+    calls = zip(rows["prompts"].to_list(), rows["models"].to_list(), strict=True)
+    sampled = [[sampling[call] for call in zip(*each, strict=True)] for each in calls]
     kinds = polars_schema(PROVENANCE)
-    asked = pl.col("prompts").list.len() > 0
     return (
         rows.join(verdicts, on="id", how="left", maintain_order="left")
         .join(removed, on="id", how="left", maintain_order="left")
         .with_columns(
             pl.col("verdicts").fill_null([]),
             pl.col("errors_removed").fill_null(0),
-            # A reference that is its own output was not shown to a model.
-            pl.when(asked).then(pl.lit(authorship.model)).alias("model"),
             pl.col("prompts").alias("prompt_ids"),
-            _looked_up("prompts", hashes).alias("prompt_hashes"),
-            _looked_up("prompts", sampling).alias("sampling"),
+            pl.col("prompts")
+            .list.eval(pl.element().replace_strict(hashes, return_dtype=pl.String))
+            .alias("prompt_hashes"),
+            pl.Series("sampling", sampled, dtype=pl.List(pl.String)),
             pl.col("requests").alias("request_hashes"),
         )
         .select("split", *(pl.col(name).cast(kind) for name, kind in kinds.items()))
-    )
-
-
-def _looked_up(column: str, values: Mapping[str, str]) -> pl.Expr:
-    names = list(values)
-    return pl.col(column).list.eval(
-        pl.element().replace_strict(names, list(values.values()), return_dtype=pl.String)
     )
 
 

@@ -74,6 +74,10 @@ class DraftAnalyses:
         """Return the chosen examples in their order."""
         return items_of(frames["chosen"], self.settings.lengths)
 
+    def key(self, item: Item) -> str:
+        """Return the key of the example's input."""
+        return item.key
+
     async def work(self, item: Item, call: Caller) -> Draft:
         """Work on one example; never raises for data."""
         if item.channel != REAL and not item.reference:
@@ -92,7 +96,7 @@ class DraftAnalyses:
             made = await analyse(item, steps, self.settings.analysis, self.settings.lengths)
         else:
             made = await synthesise(item, steps, self.settings.corruption)
-        taken = (steps.prompts, steps.requests)
+        taken = (steps.prompts, steps.requests, steps.models)
         if made.hypothesis is None:
             return Draft(item, made, steps=taken, rejected=("no_output", None))
         id_ = output_id(item.instruction, item.input_context, made.hypothesis)

@@ -28,6 +28,7 @@ ANALYSED: Schema = {
     "own_answer": pl.String,  # what the model answered itself before it judged
     "prompts": pl.List(pl.String),  # ids, in the order of the calls
     "requests": pl.List(pl.String),  # hashes of their requests
+    "models": pl.List(pl.String),  # that answered them
 }
 
 #: One row per check of the verification, see there.
@@ -41,6 +42,7 @@ VERDICTS: Schema = {
     "reason": pl.String,
     "prompt": pl.String,
     "request": pl.String,
+    "model": pl.String,
 }
 
 #: One row per example that a call without a usable answer ended.
@@ -68,7 +70,7 @@ class Draft:
         made: its output and analysis.
         id: of input and output; None where there is no output.
         verdicts: of the verification.
-        steps: ids of the prompts answered, and hashes of their requests.
+        steps: ids of the prompts answered, hashes of their requests, and the models.
         rejected: the rule that rejects it, and the value that breaks it.
         unfinished: what stands in ``UNFINISHED`` behind the example's own columns.
     """
@@ -77,7 +79,7 @@ class Draft:
     made: Made | None = None
     id: str | None = None
     verdicts: Sequence[Verdict] = ()
-    steps: tuple[list[str], list[str]] = ([], [])
+    steps: tuple[list[str], list[str], list[str]] = ([], [], [])
     rejected: tuple[str, str | None] | None = None
     unfinished: tuple[Any, ...] | None = None
 

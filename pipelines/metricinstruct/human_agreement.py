@@ -19,22 +19,22 @@ from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
 SEGMENT = ("source", "item", "system")
 #: The name of all human annotators of a source and stratum together.
 PEOPLE = "people"
+#: Between the names of models that made an analysis together.
+TOGETHER = " + "
 
 
-def model_annotations(analyses: pl.DataFrame, annotator: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return analyses as judgements and spans of an annotator named ``annotator``.
+def model_annotations(analyses: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return analyses as judgements and spans of the models that made them.
 
     Args:
-        analyses: columns source, item, system (none null) and errors (``ERRORS_TYPE``), one row
-            per segment; an output that several systems gave has a row for each of them.
-        annotator: a model's name.
+        analyses: columns source, item, system (none null), annotator (the model's name) and errors
+            (``ERRORS_TYPE``), one row per segment; an output that several systems gave has a row
+            for each of them.
 
     Returns:
         Schemas ``JUDGEMENTS`` and ``SPANS`` of ``transforms.crowd.spans``.
     """
-    rows = analyses.select(
-        _segment().alias("segment"), pl.lit(annotator).alias("annotator"), "errors"
-    )
+    rows = analyses.select(_segment().alias("segment"), "annotator", "errors")
     reductions = pl.element().struct.field("score_reduction")
     judgements = rows.with_columns(
         (0 - pl.col("errors").list.eval(reductions).list.sum()).alias("score")
@@ -72,24 +72,25 @@ def human_annotations(human: pl.DataFrame, no_error: str) -> tuple[pl.DataFrame,
     return judgements.select(list(JUDGEMENTS)), spans.select(list(SPANS))
 
 
-def annotator_pairs(
-    analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.DataFrame, model: str
-) -> Tallies:
+def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.DataFrame) -> Tallies:
     """Return the sums for all pairs of the model and the human annotators of a partition.
 
     Only outputs that the model analysed count, also between human annotators, so that all figures
-    are about the same outputs. Annotators are named ``SOURCE STRATUM: NAME``: the same name in two
-    sources is not the same person.
+    are about the same outputs. Annotators are named with their source and stratum: the same name
+    in two sources is not the same person. Models are named as they are, and several that made an
+    analysis step by step with ``TOGETHER`` between them.
 
     Args:
         analyses: schema ``ANALYSED``.
         chosen: schema ``CHOSEN``, the examples behind them.
         human: schema ``HUMAN_ERRORS``.
-        model: the model's name.
     """
     real = pl.col("channel") == REAL
+    models = pl.col("models").list.unique(maintain_order=True).list.join(TOGETHER)
     judged = human.join(
-        analyses.filter(real).select("errors", id="example_id"), on="id", maintain_order="left"
+        analyses.filter(real).select("errors", models=models, id="example_id"),
+        on="id",
+        maintain_order="left",
     ).join(chosen.filter(real).select("id", "stratum"), on="id", maintain_order="left")
     place = pl.concat_str("source", "stratum", separator=" ", ignore_nulls=True)
     people = judged.with_columns(
@@ -98,7 +99,8 @@ def annotator_pairs(
         pl.format("{}: {}", place, "annotator").alias("annotator"),
     )
     segments = people.unique([*SEGMENT, "id"], maintain_order=True)
-    both = zip(model_annotations(segments, model), human_annotations(people, NO_ERROR), strict=True)
+    analysed = segments.with_columns(pl.col("models").alias("annotator"))
+    both = zip(model_annotations(analysed), human_annotations(people, NO_ERROR), strict=True)
     judgements, spans = (pl.concat(frames) for frames in both)
     return tally(judgements, spans, SEVERITIES)
 

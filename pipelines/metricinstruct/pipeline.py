@@ -88,7 +88,6 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
             on_partition(filter_analyses),
             beam.pvalue.AsSingleton(_profiles(drafted)),
             plan.filters,
-            plan.authorship.model,
         ).with_output_types(PARTITION)
     )
     _ = (

@@ -160,6 +160,7 @@ VERDICT = pa.struct(
         pa.field("reason", pa.string()),
         pa.field("prompt_id", pa.string()),
         pa.field("request_hash", pa.string()),
+        pa.field("model", pa.string()),
     ]
 )
 
@@ -188,8 +189,8 @@ PROVENANCE = pa.schema(
         pa.field("analysis_text", pa.string()),  # the free-text analysis of the first step
         pa.field("own_answer", pa.string()),
         pa.field("errors_removed", pa.int32()),  # the smallest ones of an analysis too long
-        pa.field("model", pa.string()),
-        pa.field("prompt_ids", pa.list_(pa.string())),  # one per call, as the other lists
+        pa.field("models", pa.list_(pa.string())),  # one per call, as the other lists
+        pa.field("prompt_ids", pa.list_(pa.string())),
         pa.field("prompt_hashes", pa.list_(pa.string())),
         pa.field("request_hashes", pa.list_(pa.string())),
         pa.field("sampling", pa.list_(pa.string())),  # JSON

@@ -106,6 +106,10 @@ class AnalyseExamples:
         """Return the partition's examples."""
         return self.drafting.items(partition[1])
 
+    def key(self, item: Item) -> str:
+        """Return the key of the example's input."""
+        return self.drafting.key(item)
+
     async def work(self, item: Item, call: Caller) -> Draft:
         """Make the calls of one example."""
         return await self.drafting.work(item, call)
@@ -147,16 +151,13 @@ def settle_drafts(frames: Frames, drafted: Frames) -> Frames:
     }
 
 
-def filter_analyses(
-    frames: Frames, profiles: pl.DataFrame, settings: FilterSettings, model: str
-) -> Frames:
+def filter_analyses(frames: Frames, profiles: pl.DataFrame, settings: FilterSettings) -> Frames:
     """Apply the filters, shorten what is too long, and measure agreement with human annotators.
 
     Args:
         frames: a partition's, with its analyses.
         profiles: the error profiles of all partitions, summed.
         settings: of the filters.
-        model: the name under which the analyses are compared with human annotations.
     """
     chosen = named(frames, "chosen")
     filters = analysis_filters(settings)
@@ -164,7 +165,7 @@ def filter_analyses(
     passed = parted_analyses(named(frames, "analyses"), rejects(verdicts), chosen)
     short, removed = shorten(passed.kept, settings.analysis_length)
     kept = parted_analyses(short, near_duplicate_rows(short, settings.near_duplicate), chosen)
-    pairs = annotator_pairs(kept.kept, chosen, named(frames, "human_errors"), model)
+    pairs = annotator_pairs(kept.kept, chosen, named(frames, "human_errors"))
     return {
         **{name: named(frames, name) for name in ("human_errors", "verdicts", "dead", "waiting")},
         "chosen": chosen,

@@ -29,15 +29,17 @@ class Steps:
     Attributes:
         prompts: ids of the prompts that were answered, in the order in which they were asked.
         requests: the hashes of their requests.
+        models: the models that answered.
     """
 
-    __slots__ = ("_call", "_prompts", "prompts", "requests")
+    __slots__ = ("_call", "_prompts", "models", "prompts", "requests")
 
     def __init__(self, call: Caller, prompts: Mapping[str, Prompt]) -> None:
         self._call = call
         self._prompts = prompts
         self.prompts: list[str] = []
         self.requests: list[str] = []
+        self.models: list[str] = []
 
     async def ask(self, name: str, variables: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer to the prompt called ``name``, which is one of the example's steps.
@@ -48,6 +50,7 @@ class Steps:
         answer = await self.ask_beside(name, variables)
         self.prompts.append(self._prompts[name].id)
         self.requests.append(answer.request)
+        self.models.append(answer.model)
         return answer.data or {}
 
     async def ask_beside(self, name: str, variables: Mapping[str, Any]) -> Answer:

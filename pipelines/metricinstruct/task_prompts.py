@@ -77,6 +77,15 @@ def by_id(prompts: TaskPrompts) -> dict[str, Prompt]:
     return dict(sorted(found.items()))
 
 
+def steps_of(prompts: TaskPrompts) -> dict[str, list[str]]:
+    """Return the ids of each step's prompts: a step is a prompt, whatever the task."""
+    found: dict[str, set[str]] = {}
+    for of_task in prompts.values():
+        for name, prompt in of_task.items():
+            found.setdefault(name, set()).add(prompt.id)
+    return {name: sorted(ids) for name, ids in sorted(found.items())}
+
+
 def lines(text: str | None) -> list[str]:
     """Return the lines of a text, as prompts take texts that may have several; none for None."""
     return text.splitlines() if text else []

@@ -43,6 +43,7 @@ class Verdict(NamedTuple):
         reason: the judge's sentence.
         prompt: id of the prompt; None where nothing was asked.
         request: hash of the request.
+        model: that was asked.
     """
 
     check: str
@@ -52,6 +53,7 @@ class Verdict(NamedTuple):
     reason: str | None = None
     prompt: str | None = None
     request: str | None = None
+    model: str | None = None
 
 
 async def verify(item: Item, made: Made, steps: Steps) -> list[Verdict]:
@@ -97,9 +99,8 @@ async def _fix(item: Item, made: Made, number: int, error: ErrorRecord, steps: S
     fixed_name = "A" if swapped else "B"
     better = data["better"]
     outcome = SAME if better == SAME else BETTER if better == fixed_name else WORSE
-    return Verdict(
-        FIX, number, outcome, swapped, data["reason"], steps.id_of("verify_fix"), answer.request
-    )
+    asked = (steps.id_of("verify_fix"), answer.request, answer.model)
+    return Verdict(FIX, number, outcome, swapped, data["reason"], *asked)
 
 
 async def _analysis(item: Item, made: Made, steps: Steps) -> Verdict:
@@ -109,10 +110,8 @@ async def _analysis(item: Item, made: Made, steps: Steps) -> Verdict:
     variables["review"] = review or [_NO_ERRORS]
     answer = await steps.ask_beside("verify_analysis", variables)
     data = answer.data or {}
-    name = "verify_analysis"
-    return Verdict(
-        ANALYSIS, None, data["right"], None, data["reason"], steps.id_of(name), answer.request
-    )
+    asked = (steps.id_of("verify_analysis"), answer.request, answer.model)
+    return Verdict(ANALYSIS, None, data["right"], None, data["reason"], *asked)
 
 
 def _line(number: int, error: ErrorRecord) -> str:

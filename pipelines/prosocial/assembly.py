@@ -35,6 +35,7 @@ UTTERANCES: Schema = {
     "annotator": pl.String,  # not hashed yet; null for seed and model drafts
     "prompt": pl.String,  # of the draft, else of the model as annotator
     "request": pl.String,
+    "model": pl.String,
     "raw_text": pl.String,  # as drafted; null where nobody drafted it
     "text": pl.String,
     "edited": pl.Boolean,
@@ -50,6 +51,7 @@ VOTES: Schema = {
     "reason": pl.String,
     "prompt": pl.String,
     "request": pl.String,
+    "model": pl.String,
 }
 
 _REJECTED = polars_schema(schema.REJECTED)
@@ -143,6 +145,7 @@ def _grid(drafts: pl.DataFrame, responses: pl.DataFrame, votes: pl.DataFrame) ->
         "author",
         "prompt",
         "request",
+        "model",
     )
     return (
         _drafted(drafts, CONTEXT)
@@ -166,6 +169,7 @@ def _drafted(drafts: pl.DataFrame, field: str) -> pl.DataFrame:
         pl.col("author").alias(f"{field}_author"),
         pl.col("prompt").alias(f"{field}_prompt"),
         pl.col("request").alias(f"{field}_request"),
+        pl.col("model").alias(f"{field}_model"),
     )
 
 
@@ -209,6 +213,7 @@ def _utterances(kept: pl.DataFrame) -> pl.DataFrame:
                 pl.when(worked).then("annotator").alias("annotator"),
                 pl.when(drafted).then(f"{field}_prompt").otherwise("prompt").alias("prompt"),
                 pl.when(drafted).then(f"{field}_request").otherwise("request").alias("request"),
+                pl.when(drafted).then(f"{field}_model").otherwise("model").alias("model"),
                 pl.col(f"{field}_draft").alias("raw_text"),
                 pl.col(field).alias("text"),
                 edited.alias("edited"),

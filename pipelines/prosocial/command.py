@@ -7,12 +7,13 @@ input file's form, the filters, the output, the endpoint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pipelines.dry_run import estimate_calls, render, told_size
+from pipelines.endpoints import Steps
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
@@ -32,12 +33,11 @@ from pipelines.running import (
     for_partitions,
     report,
     run_pipeline,
-    served_at,
     serving,
 )
 from pipelines.stopping import stop_run
 from transforms.llm.estimates import Estimate
-from transforms.llm.prompts import load_prompts
+from transforms.llm.prompts import Prompt, load_prompts
 from transforms.publishing.lock import lock_dataset
 from transforms.publishing.publish import PublishResult
 from transforms.publishing.versions import (
@@ -77,8 +77,10 @@ def mint(options: ProsocialOptions) -> PublishResult:
     draft = _draft_plan(options)
     dataset = dataset_path(options.output, DATASET)
     files = _files(draft)
-    check_runner(options.beam, served_at(options), dataset, files)
-    with lock_dataset(dataset, stop_run), serving(options, dataset) as engine:
+    called = [each.base_url for each in draft.engine.endpoints]
+    check_runner(options.beam, called, dataset, files)
+    steps = steps_of(draft.drafting.prompts)
+    with lock_dataset(dataset, stop_run), serving(options, dataset, steps) as engine:
         shared = open_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
         check_parallelism(options.beam, shared["partitions"])
         version = claim_version(dataset)
@@ -92,14 +94,14 @@ def mint(options: ProsocialOptions) -> PublishResult:
             "%d seed files, %d crowd files; %s drafts; writing %s",
             len(draft.seeds),
             len(files) - len(draft.seeds),
-            engine.model,
+            " and ".join(engine.models),
             version.path,
         )
         prompts = draft.drafting.prompts
         read = [fingerprint(path) for path in files]
         plan = Plan(
             draft=draft,
-            authorship=Authorship(engine.model, prompts, options.annotator_salt, engine.extra_body),
+            authorship=Authorship(prompts, options.annotator_salt, engine.extra_bodies()),
             version=version,
             run=describe_run(options, draft.partitions, read, prompts, engine),
         )
@@ -147,8 +149,9 @@ def _draft_plan(options: ProsocialOptions) -> DraftPlan:
     filters = load_filters(options.filters)
     dataset = dataset_path(options.output, DATASET)
     shared = read_dataset(dataset, DATASET, DATASET_DEFAULTS, chosen_settings(options))
-    engine = for_partitions(engine_settings(options, dataset), options, shared["partitions"])
-    settings = DraftSettings(engine.model, model_as_crowd=options.crowd == "llm")
+    prompts = load_prompts(PROMPTS)
+    engine = engine_settings(options, dataset, steps_of(prompts))
+    settings = DraftSettings(model_as_crowd=options.crowd == "llm")
     return DraftPlan(
         seeds=seeds,
         responses=responses,
@@ -156,6 +159,11 @@ def _draft_plan(options: ProsocialOptions) -> DraftPlan:
         partitions=shared["partitions"],
         split_salt=shared["split_salt"],
         limit=options.limit,
-        engine=engine,
-        drafting=DraftAndAssemble(load_prompts(PROMPTS), settings, filters),
+        engine=for_partitions(engine, options, shared["partitions"]),
+        drafting=DraftAndAssemble(prompts, settings, filters),
     )
+
+
+def steps_of(prompts: Mapping[str, Prompt]) -> Steps:
+    """Return the ids of each step's prompts: a step is a prompt."""
+    return {name: (prompt.id,) for name, prompt in prompts.items()}

@@ -25,14 +25,14 @@ _HASH_LENGTH = 16
 class Authorship:
     """What provenance says beside the rows.
 
-    ``extra_body`` is what the endpoint is told beside a prompt's own sampling parameters (JSON, see
-    ``EngineSettings``); ``annotator_salt`` is what annotators' ids are hashed with.
+    ``extra_bodies`` are what each model's endpoint is told beside a prompt's own sampling
+    parameters (JSON, see ``EngineSettings``); ``annotator_salt`` is what annotators' ids are hashed
+    with.
     """
 
-    model: str
     prompts: Mapping[str, Prompt]
     annotator_salt: str
-    extra_body: str = "{}"
+    extra_bodies: Mapping[str, str]
 
 
 def dialogue_counts(partition: int, turns: pl.DataFrame) -> list[DialogueCount]:
@@ -85,15 +85,16 @@ def _provenance(
 ) -> pl.DataFrame:
     prompts = pl.DataFrame(
         [
-            (prompt.id, prompt.hash, prompt.sampled_with(authorship.extra_body))
+            (prompt.id, model, prompt.hash, prompt.sampled_with(extra_body))
             for prompt in authorship.prompts.values()
+            for model, extra_body in authorship.extra_bodies.items()
         ],
-        schema={"prompt": pl.String, "prompt_hash": pl.String, "sampling": pl.String},
+        schema=dict.fromkeys(("prompt", "model", "prompt_hash", "sampling"), pl.String),
         orient="row",
     )
     return (
         _placed(utterances, place)
-        .join(prompts, on="prompt", how="left", maintain_order="left")
+        .join(prompts, on=["prompt", "model"], how="left", maintain_order="left")
         .join(
             _hashed(utterances, authorship.annotator_salt),
             on="annotator",
@@ -102,8 +103,6 @@ def _provenance(
         )
         .with_columns(
             pl.col("hashed").alias("annotator"),
-            # A drafted utterance names the model that drafted it, also where the crowd edited it.
-            pl.when(pl.col("request").is_not_null()).then(pl.lit(authorship.model)).alias("model"),
             pl.col("prompt").alias("prompt_id"),
             pl.col("request").alias("request_hash"),
         )

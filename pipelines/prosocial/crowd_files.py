@@ -165,6 +165,7 @@ def crowd_rows(rows: pl.DataFrame, unit: Unit) -> tuple[pl.DataFrame, pl.DataFra
         pl.lit("crowd").alias("author"),
         pl.lit(None, dtype=pl.String).alias("prompt"),
         pl.lit(None, dtype=pl.String).alias("request"),
+        pl.lit(None, dtype=pl.String).alias("model"),
     )
     refused = judged.filter(pl.col("fault").is_not_null()).unnest("fault")
     return usable.select(list(columns)), _rejects(refused, unit, kind.text)

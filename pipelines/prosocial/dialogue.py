@@ -67,9 +67,8 @@ class CrowdSoFar:
 
 @dataclass(frozen=True, slots=True)
 class DraftSettings:
-    """``model_as_crowd`` lets ``model`` do what the crowd files lack; else dialogues wait."""
+    """``model_as_crowd`` lets the model do what the crowd files lack; else dialogues wait."""
 
-    model: str
     model_as_crowd: bool = False
 
 
@@ -206,7 +205,7 @@ class _Drafting:
         edited = self.crowd.responses.get(0)
         situation = self.seed.situation
         if self.seed.source == schema.SBIC:
-            self.drafts.append((self.seed.key, 0, "context", "seed", situation, None, None))
+            self.drafts.append((self.seed.key, 0, "context", "seed", situation, None, None, None))
             utterance = situation
         else:
             utterance = await self.utter(0, "context", "utterance", {"situation": situation})
@@ -235,8 +234,8 @@ class _Drafting:
     async def utter(self, turn: int, field: str, name: str, variables: Mapping[str, Any]) -> str:
         answer = await self.ask(turn, name, variables)
         text = str(answer.data["text"]).strip() if answer.data is not None else ""
-        prompt = self.prompts[name]
-        self.drafts.append((self.seed.key, turn, field, "model", text, prompt.id, answer.request))
+        made_by = (self.prompts[name].id, answer.request, answer.model)
+        self.drafts.append((self.seed.key, turn, field, "model", text, *made_by))
         return text
 
     async def respond(self, turn: int) -> str:
@@ -249,7 +248,7 @@ class _Drafting:
             (
                 self.seed.key,
                 turn,
-                worker.annotator_id(self.settings.model, 0),
+                worker.annotator_id(answer.model, 0),
                 None,
                 response,
                 list(worker.chosen_rots(data, candidates)),
@@ -258,6 +257,7 @@ class _Drafting:
                 "model",
                 self.prompts["respond"].id,
                 answer.request,
+                answer.model,
                 None,
                 None,
             )
@@ -271,7 +271,7 @@ class _Drafting:
             self.candidates = worker.candidates_of(answer.data or {})
             prompt = self.prompts["rots"].id
             self.drafts += [
-                (self.seed.key, turn, "rot", "model", rot, prompt, answer.request)
+                (self.seed.key, turn, "rot", "model", rot, prompt, answer.request, answer.model)
                 for rot in self.candidates
             ]
         return self.candidates
@@ -286,32 +286,35 @@ class _Drafting:
     async def votes(self) -> None:
         """Fill every turn's votes up to three, all calls at once; or wait for the crowd's."""
         turns = range(len(self.utterances) // 2)
-        missing = [
-            (turn, sample)
+        missing = {
+            turn: range(number)
             for turn in turns
-            for sample in range(schema.VOTES_PER_TURN - self.crowd.votes.get(turn, 0))
-        ]
+            if (number := schema.VOTES_PER_TURN - self.crowd.votes.get(turn, 0)) > 0
+        }
         if not missing:
             return
         if not self.settings.model_as_crowd:
-            raise _CrowdAwaited(missing[0][0], "annotations")
+            raise _CrowdAwaited(min(missing), "annotations")
         prompt = self.prompts["vote"]
         dialogues = [
             {"history": self.utterances[: 2 * turn], "utterance": self.utterances[2 * turn]}
             for turn in turns
         ]
-        answers = await gather(
-            *(self.call(prompt, dialogues[turn], sample=sample) for turn, sample in missing)
+        cast = await gather(
+            *(self.call.samples(prompt, dialogues[turn], own) for turn, own in missing.items())
         )
+        answers = [
+            (turn, sample, answer)
+            for (turn, own), of_turn in zip(missing.items(), cast, strict=True)
+            for sample, answer in zip(own, of_turn, strict=True)
+        ]
         failures = [
-            _CallFailed(turn, prompt, answer)
-            for (turn, _), answer in zip(missing, answers, strict=True)
-            if answer.data is None
+            _CallFailed(turn, prompt, answer) for turn, _, answer in answers if answer.data is None
         ]
         for failure in failures:
             if not failure.cuts:
                 raise failure
-        for (turn, sample), answer in zip(missing, answers, strict=True):
+        for turn, sample, answer in answers:
             if answer.data is not None:
                 self.annotations.append(self.vote(turn, sample, prompt, answer))
         if failures:
@@ -319,10 +322,10 @@ class _Drafting:
 
     def vote(self, turn: int, sample: int, prompt: Prompt, answer: Answer) -> tuple[Any, ...]:
         data = answer.data or {}
-        annotator = worker.annotator_id(self.settings.model, sample)
+        annotator = worker.annotator_id(answer.model, sample)
         reason = str(data["reason"]).strip()
         head = (self.seed.key, turn, annotator, data["vote"], reason)
-        return (*head, "model", prompt.id, answer.request, None, None)
+        return (*head, "model", prompt.id, answer.request, answer.model, None, None)
 
     def cut(self, failure: _CallFailed) -> None:
         """Take the last turn back, if its failure allows that; else the failure goes on."""

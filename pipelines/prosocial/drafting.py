@@ -49,6 +49,10 @@ class DraftDialogues:
             for key, source, situation, rots in zip(*columns, strict=True)
         ]
 
+    def key(self, item: tuple[Seed, CrowdSoFar]) -> str:
+        """Return the seed's key."""
+        return item[0].key
+
     async def work(self, item: tuple[Seed, CrowdSoFar], call: Caller) -> DialogueDraft:
         """Draft one dialogue."""
         seed, crowd = item

@@ -78,6 +78,7 @@ DRAFTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "text": pl.String,
     "prompt": pl.String,  # id of the prompt, null for a seed's own words
     "request": pl.String,  # hash of the request: the cache key
+    "model": pl.String,  # that was asked
 }
 
 #: One row per response of a crowd worker, or of the model in a worker's role.
@@ -93,6 +94,7 @@ RESPONSES: dict[str, pl.DataType | type[pl.DataType]] = {
     "author": pl.String,  # crowd | model
     "prompt": pl.String,
     "request": pl.String,
+    "model": pl.String,
     "file": pl.String,
     "line": pl.Int64,
 }
@@ -107,6 +109,7 @@ ANNOTATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
     "author": pl.String,  # crowd | model
     "prompt": pl.String,
     "request": pl.String,
+    "model": pl.String,
     "file": pl.String,
     "line": pl.Int64,
 }
@@ -192,6 +195,7 @@ PUBLISHED_ANNOTATIONS = pa.schema(
         pa.field("author", pa.string()),  # crowd | model
         pa.field("vote", pa.string()),
         pa.field("reason", pa.string()),
+        pa.field("model", pa.string()),  # null where a crowd worker voted
         pa.field("prompt_id", pa.string()),
         pa.field("request_hash", pa.string()),
     ]

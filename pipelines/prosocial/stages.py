@@ -158,6 +158,10 @@ class DraftAndAssemble:
         """Return each seed with what the crowd files hold for it."""
         return self._drafting.items(partition[1])
 
+    def key(self, item: tuple[Seed, CrowdSoFar]) -> str:
+        """Return the seed's key."""
+        return self._drafting.key(item)
+
     async def work(self, item: tuple[Seed, CrowdSoFar], call: Caller) -> DialogueDraft:
         """Draft one dialogue."""
         return await self._drafting.work(item, call)

@@ -26,6 +26,7 @@ class PendingCall(NamedTuple):
         prompt_tokens: what its messages are counted or estimated at.
         completion_tokens: the most that its answer may have.
         model: the model that is called.
+        samples: that it asks for.
     """
 
     key: str
@@ -36,6 +37,7 @@ class PendingCall(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     model: str
+    samples: int = 1
 
 
 class Admission(Protocol):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections.abc import Mapping
 
 from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
@@ -41,7 +42,7 @@ class LaneBudget:
     Args:
         max_calls: requests that may be sent, repeated ones among them; None is no bound.
         max_cost: US dollars that they may cost; None is no bound.
-        price: of the model; needed with ``max_cost``.
+        prices: of all models that are called, where there is ``max_cost``.
         folder: the run's work folder; None where no other process may have spent of the budget.
         lane: the lane's number.
     """
@@ -50,13 +51,13 @@ class LaneBudget:
         self,
         max_calls: int | None,
         max_cost: float | None,
-        price: Price | None,
+        prices: Mapping[str, Price],
         folder: str | None = None,
         lane: int = 0,
     ) -> None:
         self._max_calls = max_calls
         self._max_cost = None if max_cost is None else round(max_cost * _WHOLE)
-        self._price = price
+        self._prices = prices
         self._calls = self._spent = self._reserved = 0
         self._leases: LaneLeases | None = None
         if folder is not None:
@@ -101,7 +102,7 @@ class LaneBudget:
         """Put what ``call`` used in the place of what was reserved for it; see ``Admission``."""
         most = self._most(call)
         self._reserved -= most
-        self._spent += self._used(most, reply, verdict)
+        self._spent += self._used(call.model, most, reply, verdict)
         self._serve()
 
     def _serve(self) -> None:
@@ -169,9 +170,9 @@ class LaneBudget:
         self._serve()
 
     def _most(self, call: PendingCall) -> int:
-        return self._cost(call.size, call.completion_tokens, 0)
+        return self._cost(call.model, call.size, call.completion_tokens, 0)
 
-    def _used(self, most: int, reply: Reply | None, verdict: Verdict | None) -> int:
+    def _used(self, model: str, most: int, reply: Reply | None, verdict: Verdict | None) -> int:
         if reply is None or verdict is None:
             return most
         if reply.fault is not None:
@@ -180,16 +181,20 @@ class LaneBudget:
             return 0
         if not verdict.prompt_tokens:
             return most
-        return self._cost(verdict.prompt_tokens, verdict.completion_tokens, verdict.cached_tokens)
+        used = verdict.prompt_tokens, verdict.completion_tokens, verdict.cached_tokens
+        return self._cost(model, *used)
 
-    def _cost(self, prompt: int, completion: int, cached: int) -> int:
-        if self._price is None:
+    def _cost(self, model: str, prompt: int, completion: int, cached: int) -> int:
+        if self._max_cost is None:
             return 0
-        return round(self._price.cost(prompt, completion, cached) * _WHOLE)
+        return round(self._prices[model].cost(prompt, completion, cached) * _WHOLE)
 
 
 class Budgets:
-    """The budget of one engine, lane by lane; see ``transforms.llm.admission.Admission``."""
+    """The budget of one engine, over all its endpoints and lane by lane.
+
+    See ``transforms.llm.admission.Admission``.
+    """
 
     def __init__(self, settings: EngineSettings) -> None:
         self._lanes = [_share(lane, settings) for lane in range(settings.lane_count)]
@@ -216,4 +221,4 @@ def _share(lane: int, settings: EngineSettings) -> LaneBudget:
         whole, left = divmod(calls, lanes)
         calls = whole + (lane < left)
     cost = None if cost is None else cost / lanes
-    return LaneBudget(calls, cost, settings.price, settings.work, lane)
+    return LaneBudget(calls, cost, settings.prices(), settings.work, lane)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -57,6 +57,7 @@ class Answer(NamedTuple):
     ``data`` is the parsed JSON object, present exactly when ``call_class`` is OK. ``request`` is
     the hash under which the raw response is cached, ``detail`` says what was wrong (never with
     text of the dataset or a key), ``attempts`` counts the requests sent (0 for a cache hit).
+    ``model`` is the one that was asked.
     """
 
     call_class: CallClass
@@ -64,6 +65,7 @@ class Answer(NamedTuple):
     data: Mapping[str, Any] | None = None
     detail: str | None = None
     attempts: int = 0
+    model: str = ""
 
     @property
     def ok(self) -> bool:
@@ -80,5 +82,15 @@ class Caller(Protocol):
         """Return the answer to ``prompt`` filled with ``variables``; never raises for a bad one.
 
         ``sample`` tells apart independent answers to the same request (three votes, say).
+        """
+        ...  # pragma: no cover - protocol
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        """Return independent answers to the same request, all asked for at once.
+
+        They are those of so many calls, each with its number in ``samples``; where the endpoint is
+        to give several in one call, they are asked for in as few as that takes.
         """
         ...  # pragma: no cover - protocol

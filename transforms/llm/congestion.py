@@ -1,9 +1,10 @@
 """What an endpoint's refusals for too many calls (429) say: how many at once, how fast, and when.
 
 Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
-and become three times as many with each round, to the most that is allowed. A 429 halves them and
-slows the calls down; calls that were in flight by then change nothing more, for they tell nothing
-new. From there on each answer that comes in adds a little.
+and become three times as many with each round, to the most that is allowed; where answers take
+long, already when some time has passed without a 429, since refusals come at once. A 429 halves
+them and slows the calls down; calls that were in flight by then change nothing more, for they tell
+nothing new. From there on each answer that comes in adds a little.
 
 A few 429s among many answers are no limit: gateways and busy servers refuse a call now and then at
 any pace. Such a call waits as it is asked to, and the others go on.
@@ -11,12 +12,15 @@ any pace. Such a call waits as it is asked to, and the others go on.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 #: In flight at the beginning.
 _FIRST_IN_FLIGHT = 32
 #: More in flight with each answer, until a 429 has shown that there is a limit.
 _GROWTH = 2.0
+#: Seconds in which a refusal would have come, and by how much silence widens what is in flight.
+_SILENCE, _WIDER = 0.3, 3.0
 #: Of what may be in flight: as long as less is used, no answer tells that more would do.
 _USED = 0.5
 _FEWER, _SLOWER = 0.5, 0.7
@@ -42,6 +46,7 @@ class Congestion:
         self._most = most
         self._window = float(min(most, _FIRST_IN_FLIGHT))
         self._fast_until = float(most)
+        self._filled = 0.0
         self.in_flight = 0
         self.resume = 0.0
         self.pace: float | None = None
@@ -56,6 +61,17 @@ class Congestion:
         """Calls that may be in flight."""
         return int(self._window)
 
+    def place(self, now: float) -> float:
+        """Return in how many seconds there is a place for a call; infinity: when one is over."""
+        if self.in_flight < self.window:
+            return 0.0
+        if self._window >= self._fast_until:
+            return math.inf
+        wait = max(0.0, self._filled + _SILENCE - now)
+        if not wait:
+            self._window = min(self._fast_until, self._window * _WIDER)
+        return wait
+
     def wait(self, now: float) -> float:
         """Return in how many seconds the time for another call has come."""
         return max(0.0, self.resume - now, (self._due - now) if self.pace else 0.0)
@@ -64,8 +80,14 @@ class Congestion:
         """Take note of a call that is sent now."""
         self.in_flight += 1
         self._sent.append(now)
+        if self.in_flight == self.window:
+            self._filled = now
         if self.pace:
             self._due = max(self._due, now) + 1 / self.pace
+
+    def sent_since(self, time: float) -> int:
+        """Return how many calls were sent after ``time``, of the last thousands."""
+        return sum(1 for each in self._sent if each > time)
 
     def answered(self, sent: float) -> None:
         """Take note of an answer to a call that was sent at a time; before ``over``."""
@@ -90,7 +112,7 @@ class Congestion:
             return
         self._decreased = now
         self._window = self._fast_until = max(1.0, self._window * _FEWER)
-        lately = sum(1 for time in self._sent if time > now - 1.0)
+        lately = self.sent_since(now - 1.0)
         before = lately if self.pace is None else min(self.pace, lately)
         self.pace = max(_SLOWEST, before * _SLOWER)
         self._due = now

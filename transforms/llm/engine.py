@@ -14,22 +14,21 @@ import gc
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from transforms.llm.admission import Admission, AdmissionChain
-from transforms.llm.api_key import key_of_worker
 from transforms.llm.batch.missing import MissingCalls
 from transforms.llm.budget import Budgets
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calling import EndpointCalls
 from transforms.llm.client import Client
-from transforms.llm.job import Job, Work
+from transforms.llm.job import Job, KeyOf, Work
 from transforms.llm.lanes import lane_of, share
 from transforms.llm.layers import layered_cache
 from transforms.llm.limits import Limits
 from transforms.llm.replay import replay
-from transforms.llm.request import RequestForms
+from transforms.llm.routing import Routing
 from transforms.llm.settings import EngineSettings
 from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
 
@@ -45,18 +44,17 @@ ITEMS_PER_CALL = 2
 class Engine:
     """Works on the items of partitions; made by ``engine``, closed when the process ends."""
 
-    def __init__(
-        self, settings: EngineSettings, api_key: str, admission: Admission | None = None
-    ) -> None:
+    def __init__(self, settings: EngineSettings, api_keys: Sequence[str]) -> None:
         self._settings = settings
-        self._forms = RequestForms(settings)
-        self._calls = EndpointCalls(
-            settings,
-            Client(settings, api_key),
-            admission or _admission(settings),
-        )
+        self._routing = Routing(settings)
+        limited = {each.limits: each for each in settings.endpoints}
+        admissions = _admissions(settings, limited)
+        self._calls = [
+            EndpointCalls(each, Client(each, key), admissions[each.limits])
+            for each, key in zip(settings.endpoints, api_keys, strict=True)
+        ]
         self._bounds = [
-            ITEMS_PER_CALL * share(lane, settings).concurrency
+            ITEMS_PER_CALL * sum(share(lane, each).concurrency for each in limited.values())
             for lane in range(settings.lane_count)
         ]
         self._started = [0 for _ in self._bounds]
@@ -81,15 +79,17 @@ class Engine:
         items: Sequence[T],
         work: Work[T, R],
         counts: Counter[str] | None = None,
+        key_of: KeyOf[T] = str,
     ) -> concurrent.futures.Future[list[R]]:
         """Work on ``items`` of ``partition`` and return the future of the results, in their order.
 
         Items whose calls are all in the cache are done when this returns. An exception of ``work``
         is a fault of the program: it ends the job's other items and is what the future raises.
         ``counts`` is filled with what the job's calls came to (see ``transforms.llm.statistics``),
-        and is complete when the future is done. Safe to call from several threads.
+        and is complete when the future is done. ``key_of`` returns an item's key, by which
+        endpoints share the items. Safe to call from several threads.
         """
-        job = Job(partition, items, work, self._acquire(partition), Counter())
+        job = Job(partition, items, work, self._acquire(partition), Counter(), key_of)
         if counts is not None:
             job.counts = counts
         try:
@@ -118,7 +118,7 @@ class Engine:
         missing = []
         for index in range(len(job.items)):
             counts: Counter[str] = Counter()
-            done, result = replay(job.coroutine(index, None, self._forms, counts))
+            done, result = replay(job.coroutine(index, None, self._routing, counts))
             if done:
                 job.results[index] = result
                 # Of an item that misses an answer, the hits are counted when it is worked on.
@@ -131,13 +131,15 @@ class Engine:
 
     def _take_down(self, job: Job[Any, Any]) -> list[int]:
         """Work through all items without a call, and write down which ones they miss."""
-        calls = MissingCalls()
+        calls = [MissingCalls() for _ in self._settings.endpoints]
         for index in range(len(job.items)):
-            done, job.results[index] = replay(job.coroutine(index, calls, self._forms, job.counts))
+            coroutine = job.coroutine(index, calls, self._routing, job.counts)
+            done, job.results[index] = replay(coroutine)
             if not done:
                 raise RuntimeError("an item waits for something else than its calls")
-        assert self._settings.batch is not None  # noqa: S101 - tells the type checker
-        calls.write(self._settings.batch.missing, job.partition)
+        for each, missing in zip(self._settings.endpoints, calls, strict=True):
+            assert each.batch is not None  # noqa: S101 - tells the type checker
+            missing.write(each.batch.missing, job.partition)
         job.counts[KEYS] += len(job.items)
         return []
 
@@ -159,7 +161,7 @@ class Engine:
             if job.over:
                 continue
             task = self._loop.create_task(
-                job.coroutine(index, self._calls, self._forms, job.counts)
+                job.coroutine(index, self._calls, self._routing, job.counts)
             )
             self._started[lane] += 1
             job.tasks.add(task)
@@ -244,14 +246,19 @@ class Engine:
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._loop.shutdown_default_executor()  # which may be writing down a lease
-        await self._calls.close()
+        for each in self._calls:
+            await each.close()
 
 
-def _admission(settings: EngineSettings) -> Admission:
-    limits = Limits(settings)
+def _admissions(
+    settings: EngineSettings, limited: Mapping[int, EngineSettings]
+) -> dict[int, Admission]:
+    """Return the admission to each of the ``limited`` endpoints: one budget is over all."""
+    limits = {number: Limits(each) for number, each in limited.items()}
     if settings.max_calls is None and settings.max_cost is None:
-        return limits
-    return AdmissionChain(Budgets(settings), limits)
+        return {**limits}
+    budgets = Budgets(settings)
+    return {number: AdmissionChain(budgets, each) for number, each in limits.items()}
 
 
 _engines: dict[EngineSettings, Engine] = {}
@@ -267,8 +274,7 @@ def engine(settings: EngineSettings) -> Engine:
     with _engines_lock:
         found = _engines.get(settings)
         if found is None:
-            key = key_of_worker(settings.key_source, required=settings.has_key)
-            found = Engine(settings, key)
+            found = Engine(settings, [each.api_key() for each in settings.endpoints])
             _engines[settings] = found
         return found
 

@@ -15,6 +15,7 @@ from transforms.llm.spending import money
 from transforms.llm.statistics import (
     CACHED,
     COMPLETION_TOKENS,
+    FURTHER_SAMPLES,
     PROMPT_TOKENS,
     SENT,
     by_prompt,
@@ -44,11 +45,30 @@ class PromptEstimate:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run may go: calls in flight, calls and tokens a minute (None: no bound)."""
+    """How fast calls may go: those in flight, calls and tokens a minute (None: no bound).
+
+    ``latency`` is how many seconds one takes; None: as answers of its length usually take.
+    """
 
     concurrency: int
     rpm: float | None = None
     tpm: float | None = None
+    latency: float | None = None
+
+
+@dataclass(frozen=True)
+class Time:
+    """How long calls take.
+
+    Attributes:
+        seconds: of all of them at ``pace``, at ``latency`` seconds each.
+        bound: what bounds the pace: concurrency, rpm or tpm.
+    """
+
+    seconds: float
+    bound: str
+    pace: Pace
+    latency: float
 
 
 @dataclass(frozen=True)
@@ -58,16 +78,14 @@ class Estimate:
     Attributes:
         prompts: by prompt and model.
         origins: how many typical answers were taken from where.
-        seconds: how long the calls take at ``pace``, at ``latency`` seconds each.
-        bound: what bounds the pace: concurrency, rpm or tpm.
+        time: how long they take.
+        prices: of the models, as far as they are known.
     """
 
     prompts: tuple[PromptEstimate, ...]
     origins: Mapping[str, int]
-    pace: Pace
-    latency: float
-    seconds: float
-    bound: str
+    time: Time
+    prices: Mapping[str, Price]
 
     @property
     def calls(self) -> int:
@@ -98,26 +116,38 @@ class Estimate:
 
 
 def estimate(
-    counts: Mapping[str, int],
-    prices: Mapping[str, Price],
-    pace: Pace,
-    latency: float | None = None,
+    counts: Mapping[str, int], prices: Mapping[str, Price], paces: Mapping[tuple[str, ...], Pace]
 ) -> Estimate:
     """Return the estimate of what a rehearsal counted.
 
     Args:
         counts: of all partitions, see ``transforms.llm.rehearsal``.
         prices: of the models, as far as they are known.
-        pace: how fast the run may go.
-        latency: seconds that a call takes; None: as answers of their length usually take.
+        paces: how fast the run may go, by the models that have it in common.
     """
     named = by_prompt(counts)
     prompts = tuple(
         _prompt(label, each, _ratio(label, named), prices) for label, each in named.items()
     )
+    times = [
+        _time([one for one in prompts if one.model in models], pace)
+        for models, pace in paces.items()
+    ]
+    origins = {
+        name.removeprefix(TYPICAL): count
+        for name, count in sorted(counts.items())
+        if name.startswith(TYPICAL)
+    }
+    # They are called side by side: the run takes as long as the slowest.
+    slowest = max(times, key=lambda time: time.seconds)
+    return Estimate(prompts, origins, slowest, {**prices})
+
+
+def _time(prompts: Sequence[PromptEstimate], pace: Pace) -> Time:
     calls = sum(one.calls for one in prompts)
     completion = sum(one.completion_tokens for one in prompts)
     tokens = completion + sum(one.prompt_tokens for one in prompts)
+    latency = pace.latency
     if latency is None:
         latency = SECONDS_BEFORE_ANSWER + SECONDS_PER_TOKEN * (completion / calls if calls else 0)
     seconds = {"concurrency": calls * latency / pace.concurrency}
@@ -125,12 +155,7 @@ def estimate(
         if limit is not None:
             seconds[name] = 60 * amount / limit
     bound = max(seconds, key=lambda name: seconds[name])
-    origins = {
-        name.removeprefix(TYPICAL): count
-        for name, count in sorted(counts.items())
-        if name.startswith(TYPICAL)
-    }
-    return Estimate(prompts, origins, pace, latency, seconds[bound], bound)
+    return Time(seconds[bound], bound, pace, latency)
 
 
 def _ratio(label: str, named: Mapping[str, Mapping[str, int]]) -> float:
@@ -155,7 +180,8 @@ def _prompt(
     sent, received = float(counts.get(PROMPT_TOKENS, 0)), float(counts.get(COMPLETION_TOKENS, 0))
     if observed.calls:
         sent = observed.total(calls, counts.get(PROMPT_TOKENS, 0))
-        received = calls * counts.get(OBSERVED_COMPLETION, 0) / observed.calls
+        samples = calls + counts.get(FURTHER_SAMPLES, 0)
+        received = samples * counts.get(OBSERVED_COMPLETION, 0) / observed.calls
     else:
         sent *= ratio
     price = prices.get(model)
@@ -171,19 +197,15 @@ def _prompt(
     )
 
 
-def render_estimate(found: Estimate, price: Price | None) -> str:
-    """Return an estimate as text for a terminal.
-
-    Args:
-        found: the estimate.
-        price: of the model, for what its figures are of.
-    """
+def render_estimate(found: Estimate) -> str:
+    """Return an estimate as text for a terminal."""
+    several = len({one.model for one in found.prompts}) > 1
     lines = [
         "dry run: nobody is called, nothing is written",
         f"{'prompt':<36}{'calls':>9}{'cached':>9}{'tokens in':>13}{'tokens out':>12}  cost",
         *(
             _line(
-                one.prompt,
+                f"{one.prompt} {one.model}" if several else one.prompt,
                 one.calls,
                 one.cached,
                 one.prompt_tokens,
@@ -201,7 +223,7 @@ def render_estimate(found: Estimate, price: Price | None) -> str:
             found.cost,
         ),
     ]
-    lines += [*_tokens_said(found), _cost_said(found, price), _time_said(found)]
+    lines += [*_tokens_said(found), _cost_said(found), _time_said(found.time)]
     return "\n".join(lines)
 
 
@@ -236,22 +258,26 @@ def _counter_said(model: str) -> str:
     return counter.name if counter.exact else f"{counter.name}, an estimate: no encoding is at hand"
 
 
-def _cost_said(found: Estimate, price: Price | None) -> str:
+def _cost_said(found: Estimate) -> str:
     unpriced = sorted({one.model for one in found.prompts if one.calls and one.cost is None})
     if found.cost is None:
         return f"cost: unknown, no price of {', '.join(unpriced)}; give one with --prices"
-    said = f" ({price.source}{', ' if price.as_of else ''}{price.as_of})" if price else ""
+    called = dict.fromkeys(found.prices[one.model] for one in found.prompts if one.calls)
+    sources = dict.fromkeys(
+        f"{price.source}{', ' if price.as_of else ''}{price.as_of}" for price in called
+    )
+    said = f" ({'; '.join(sources)})" if sources else ""
     return f"cost: {money(found.cost)}{said}; less where the endpoint reads a prompt's head again"
 
 
-def _time_said(found: Estimate) -> str:
-    pace = found.pace
+def _time_said(time: Time) -> str:
+    pace = time.pace
     what = {
         "concurrency": f"{pace.concurrency} calls in flight",
         "rpm": f"{pace.rpm or 0:,.0f} calls a minute",
         "tpm": f"{pace.tpm or 0:,.0f} tokens a minute",
-    }[found.bound]
-    return f"time: about {spoken(found.seconds)}, bound by {what}, at {found.latency:.1f} s a call"
+    }[time.bound]
+    return f"time: about {spoken(time.seconds)}, bound by {what}, at {time.latency:.1f} s a call"
 
 
 def spoken(seconds: float) -> str:

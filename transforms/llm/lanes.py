@@ -46,11 +46,13 @@ def lanes_for(wanted: int, partitions: int, settings: EngineSettings) -> int:
         partitions: the dataset's.
         settings: with the limits of the whole job.
     """
-    bounds = [wanted, partitions, settings.concurrency]
-    if settings.rpm is not None:
-        bounds.append(int(settings.rpm))
-    if settings.tpm is not None:
-        bounds.append(int(settings.tpm / _LEAST_TOKENS))
+    bounds = [wanted, partitions]
+    for each in settings.endpoints:
+        bounds.append(each.concurrency)
+        if each.rpm is not None:
+            bounds.append(int(each.rpm))
+        if each.tpm is not None:
+            bounds.append(int(each.tpm / _LEAST_TOKENS))
     return max(1, min(bounds))
 
 

@@ -26,18 +26,19 @@ def check_endpoint(settings: EngineSettings, api_key: str) -> None:
         EndpointError: unreachable, key rejected, model unknown, or nothing of the OpenAI kind.
     """
     where = endpoint_identity(settings.base_url)
+    source = settings.key_source or "an api_key"
     parts = urlsplit(settings.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise EndpointError(f"{where}: not a base URL; give one like https://api.openai.com/v1")
     if parts.username or parts.password:
-        raise EndpointError(f"{where}: the base URL holds credentials; use OPENAI_API_KEY instead")
+        raise EndpointError(f"{where}: the base URL holds credentials; use {source} instead")
     if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise EndpointError("OPENAI_API_KEY is empty, or has characters that no key has")
+        raise EndpointError(f"{source} is empty, or has characters that no key has")
     status, body = _models(settings, api_key, where)
     if status in (401, 403):
         raise EndpointError(
-            f"{where}: the key was rejected (HTTP {status}); set OPENAI_API_KEY to one that is "
-            "valid for this endpoint"
+            f"{where}: the key was rejected (HTTP {status}); "
+            f"set {source} to one that is valid for this endpoint"
         )
     if status in (404, 405):
         logger.info("%s lists no models (HTTP %d); its model is not checked", where, status)

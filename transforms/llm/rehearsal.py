@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -23,13 +23,14 @@ from apache_beam.metrics import Metrics
 from transforms.llm.admission import PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.cache import PartitionCache
-from transforms.llm.calling import ItemCaller
 from transforms.llm.calls import CallClass
+from transforms.llm.item_caller import ItemCaller
 from transforms.llm.layers import layered_cache
 from transforms.llm.prompts import Prompt
 from transforms.llm.replay import replay
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.retrying import Outcome
+from transforms.llm.routing import Routing
 from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import SharedCache
 from transforms.llm.statistics import of_prompt
@@ -83,13 +84,19 @@ class RehearsedCalls:
 
     async def outcome(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Outcome, bool]:
         """Return a typical answer with its tokens, and whether it was asked for before."""
-        answer = self._answers.answer(prompt, call.key)
+        question = str(json.loads(body)["messages"][-1]["content"])
+        answer = self._answers.answer(prompt, call.key, question)
         if call.key in self._asked:
             return Outcome(None, Verdict(CallClass.OK, answer.data), 0), True
         self._asked.add(call.key)
-        self._counts[f"{TYPICAL}{answer.origin}"] += 1
-        tokens = self._tokens.of_request(body), self._tokens.count(answer.text)
+        self._counts[f"{TYPICAL}{answer.origin}"] += call.samples
+        sent, received = self._tokens.of_request(body), self._tokens.count(answer.text)
+        tokens = sent, received * call.samples
         return Outcome(None, Verdict(CallClass.OK, answer.data, None, *tokens), 1), False
+
+    def sample(self, prompt: Prompt, key: str) -> Mapping[str, Any]:
+        """Return the typical answer to one sample of a request."""
+        return self._answers.answer(prompt, key).data
 
 
 class RehearsedCaller(ItemCaller):
@@ -105,7 +112,17 @@ class RehearsedCaller(ItemCaller):
         tokens: RequestTokens,
     ) -> None:
         super().__init__(forms, partition, cache, counts, calls)
-        self._tokens = tokens
+        self._rehearsed, self._tokens = calls, tokens
+
+    def _by_sample(
+        self, prompt: Prompt, keys: Sequence[str], outcome: Outcome
+    ) -> dict[str, Outcome]:
+        return {
+            key: outcome._replace(
+                verdict=outcome.verdict._replace(data=self._rehearsed.sample(prompt, key))
+            )
+            for key in keys
+        }
 
     def _hit(self, form: RequestForm, question: bytes, verdict: Verdict) -> None:
         super()._hit(form, question, verdict)
@@ -128,12 +145,12 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
     def __init__(self, settings: EngineSettings, work: PartitionWork[Any, Any, Any]) -> None:
         super().__init__()
         self._settings, self._work = settings, work
-        self._tokens: RequestTokens | None = None
+        self._tokens: list[RequestTokens] = []
 
     def setup(self) -> None:
-        """Find the tokenizer, and answers to be typical."""
-        self._forms = RequestForms(self._settings)
-        self._tokens = RequestTokens(self._settings)
+        """Find the tokenizers, and answers to be typical."""
+        self._routing = Routing(self._settings)
+        self._tokens = [RequestTokens(each) for each in self._settings.endpoints]
         own = SharedCache(self._settings.cache, self._settings.partitions)
         self._answers = TypicalAnswers([own, *self._settings.shared_caches])
 
@@ -149,14 +166,18 @@ class RehearsePartitions(beam.DoFn):  # type: ignore[misc]
         Raises:
             Exception: whatever the work raises.
         """
-        assert self._tokens is not None, "setup comes first"  # noqa: S101
+        assert self._tokens, "setup comes first"  # noqa: S101
         cache = layered_cache(self._settings, number)
         cache.load()
         counts: Counter[str] = Counter()
-        calls = RehearsedCalls(self._tokens, self._answers, counts)
+        calls = [RehearsedCalls(each, self._answers, counts) for each in self._tokens]
+
+        def endpoint(one: int, forms: RequestForms) -> RehearsedCaller:
+            return RehearsedCaller(forms, number, cache, counts, calls[one], self._tokens[one])
+
         for item in self._work.items((number, frames)):
-            caller = RehearsedCaller(self._forms, number, cache, counts, calls, self._tokens)
-            done, _ = replay(self._work.work(item, caller))
+            key = functools.partial(self._work.key, item)
+            done, _ = replay(self._work.work(item, self._routing.caller(number, key, endpoint)))
             if not done:
                 raise RuntimeError("work that waits for something else than calls")
         return counts

@@ -92,9 +92,10 @@ class RequestForm:
         digest.update(b"%d\x00%b" % (sample, question))
         return digest.hexdigest()
 
-    def body(self, question: bytes) -> bytes:
-        """Return the request's JSON body."""
-        return self._head + question + self._tail
+    def body(self, question: bytes, samples: int = 1) -> bytes:
+        """Return the request's JSON body, which asks for so many choices."""
+        tail = self._tail if samples == 1 else b'%b,"n":%d}' % (self._tail[:-1], samples)
+        return self._head + question + tail
 
 
 def _body(settings: EngineSettings, prompt: Prompt, room: int) -> dict[str, Any]:
@@ -160,6 +161,8 @@ class RequestForms:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
+        #: Most samples that a call may ask for.
+        self.samples_per_call = settings.samples_per_call
         # By identity: a prompt is no hash key, and two with the same hash may differ in what was
         # replaced after loading. The prompt is kept so that its identity stays its own.
         self._forms: dict[tuple[int, int], tuple[Prompt, RequestForm]] = {}

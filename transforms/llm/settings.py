@@ -9,8 +9,9 @@ from enum import Enum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from transforms.llm.api_key import DEFAULT_SOURCE
+from transforms.llm.api_key import DEFAULT_SOURCE, key_of_worker
 from transforms.llm.prices import Price
+from transforms.llm.routes import Route
 from transforms.llm.shared_cache import SharedCache
 
 
@@ -33,11 +34,11 @@ class BatchPlaces(NamedTuple):
 class EngineSettings:
     """Settings of one engine: hashable, picklable, and without a key.
 
-    Workers read the key from ``key_source`` (see ``transforms.llm.api_key``), where there must be
-    one if ``has_key``. ``endpoint`` is what the endpoint is known by in
-    request keys: leave it empty for the normalised base URL, or name the weights where the URL says
-    nothing (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON
-    object as text, merged over every request's body; a null there removes a parameter.
+    Workers read the key from ``key_source`` (see ``transforms.llm.api_key``; "": there is none),
+    where there must be one if ``has_key``. ``endpoint`` is what it is known by in request keys:
+    leave it empty for the normalised base URL, or name the weights where the URL says nothing
+    (``embedded:<sha256>``: its port is another one each time). ``extra_body`` is a JSON object as
+    text, merged over every request's body; a null there removes a parameter.
     ``cache`` is a directory on any Beam filesystem; beneath it lie ``shared_caches``, which are
     only read. ``partitions`` is what the run's own folders stand for. With ``batch`` no call is
     made: what is missing is written there.
@@ -53,7 +54,12 @@ class EngineSettings:
     An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
     the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
     all of it. ``retries`` are the attempts after the first, ``retry_seconds`` the time they may
-    take together.
+    take together. Several samples of one request are asked for ``samples_per_call`` at a time, by
+    the parameter ``n``, which not every endpoint has.
+
+    What calls several endpoints has the settings of the ``further`` ones in those of the first, and
+    a route for every prompt. Each has a price and a key of its own; those with the same number of
+    ``limits`` have these in common. Cache, partitions and budget are those of the first, over all.
     """
 
     base_url: str
@@ -74,6 +80,7 @@ class EngineSettings:
     retries: int = 5
     retry_seconds: float = 300.0
     structured: StructuredMode = StructuredMode.JSON_SCHEMA
+    samples_per_call: int = 1
     extra_body: str = "{}"
     max_calls: int | None = None
     max_cost: float | None = None
@@ -82,14 +89,23 @@ class EngineSettings:
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
     batch: BatchPlaces | None = None
+    further: tuple[EngineSettings, ...] = ()
+    routes: tuple[Route, ...] = ()
+    limits: int = 0
 
     def __post_init__(self) -> None:
         if not self.endpoint:
             object.__setattr__(self, "endpoint", endpoint_identity(self.base_url))
         if not isinstance(json.loads(self.extra_body), dict):
             raise ValueError("extra_body must be a JSON object")
-        if self.max_cost is not None and self.price is None:
-            raise ValueError("max_cost needs the model's price")
+        if self.samples_per_call < 1 or (self.samples_per_call > 1 and self.batch is not None):
+            raise ValueError("a call asks for at least one sample, and in a batch for just one")
+        if self.max_cost is not None and any(each.price is None for each in self.endpoints):
+            raise ValueError("max_cost needs the price of every model")
+        if bool(self.further) != bool(self.routes):
+            raise ValueError("further endpoints need routes, and routes them")
+        if any(number >= len(self.endpoints) for each in self.routes for number in each.endpoints):
+            raise ValueError("a route leads to an endpoint that there isn't")
         if self.concurrency < 1 or self.timeout <= 0 or self.retries < 0:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
         if any(limit is not None and limit <= 0 for limit in (self.rpm, self.tpm)):
@@ -101,6 +117,32 @@ class EngineSettings:
     def lane_count(self) -> int:
         """The parts over which the limits are divided."""
         return 1 if self.lanes is None else self.lanes
+
+    @property
+    def endpoints(self) -> tuple[EngineSettings, ...]:
+        """The settings of every endpoint that is called, the first one's being these."""
+        return (self, *self.further)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are called, each once."""
+        return tuple(dict.fromkeys(each.model for each in self.endpoints))
+
+    def extra_bodies(self) -> dict[str, str]:
+        """Return the extra body that each model is called with."""
+        return {each.model: each.extra_body for each in self.endpoints}
+
+    def prices(self) -> dict[str, Price]:
+        """Return the prices of the models that are called, as far as they are known."""
+        return {each.model: each.price for each in self.endpoints if each.price is not None}
+
+    def api_key(self) -> str:
+        """Return the key that this process calls with; endpoints that need none get a placeholder.
+
+        Raises:
+            EndpointError: there is none although the run has one, or it can't be read.
+        """
+        return key_of_worker(self.key_source, required=self.has_key) if self.key_source else "none"
 
     def extra(self) -> Mapping[str, Any]:
         """Return ``extra_body`` as a mapping."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 #: Names counted beside the classes (``class_ok``, ``class_timeout``, ...).
 SENT, CACHED, SHARED, RETRIED = "calls_sent", "calls_cached", "calls_shared", "calls_retried"
 PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
+#: Samples that calls asked for beside their first one.
+FURTHER_SAMPLES = "samples_further"
 #: Of the prompts' tokens: those the endpoint had read before.
 CACHED_TOKENS = "tokens_cached"
 KEYS = "keys_done"

@@ -48,6 +48,10 @@ class PartitionWork(Protocol[P, T, R]):
         """Return the items of ``partition`` that need calls, in an order of their own."""
         ...  # pragma: no cover - protocol
 
+    def key(self, item: T) -> str:
+        """Return the key of an item, by which endpoints share the items."""
+        ...  # pragma: no cover - protocol
+
     async def work(self, item: T, caller: Caller) -> R:
         """Return the result of one item, making its calls by ``caller``."""
         ...  # pragma: no cover - protocol
@@ -122,7 +126,7 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
     def _submit(self, number: int, partition: P, timestamp: Any, windows: tuple[Any, ...]) -> None:
         held = _Held(number, partition, timestamp, windows)
         held.results = engine(self._settings).submit(
-            number, self._work.items(partition), self._work.work, held.counts
+            number, self._work.items(partition), self._work.work, held.counts, self._work.key
         )
         if self._finishing is None:
             self._finishing = threads(FINISHING, "finish")

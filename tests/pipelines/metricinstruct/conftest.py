@@ -106,7 +106,7 @@ class JudgeCaller:
         body = {"messages": prompt.messages(variables), "response_format": form}
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
         content = answered(body, digest).choices[0].content
-        return Answer(CallClass.OK, digest.hex(), json.loads(content or ""))
+        return Answer(CallClass.OK, digest.hex(), json.loads(content or ""), model="judge")
 
 
 def chosen_samples() -> Frames:
@@ -149,7 +149,7 @@ def drafted(chosen: Frames) -> Frames:
 def filtered(drafted: Frames) -> Frames:
     """Return the samples' frames after the filters."""
     profiles = count_profiles(drafted["analyses"])
-    return stages.filter_analyses(drafted, profiles, load_filters(), "judge")
+    return stages.filter_analyses(drafted, profiles, load_filters())
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def test_the_model_analyses_an_output_and_corrupts_a_reference(tmp_path: Path) -
     corruption = CorruptionSettings("edits", reference_share=0, paraphrase_share=0)
     settings = DraftSettings("own_answer_first", corruption, "off", EMBEDDED_LENGTHS)
     work = DraftAnalyses(load_task_prompts(), settings)
-    made = finished_by_the_model(lambda _: work, frames, tmp_path / "cache")
+    made = finished_by_the_model(work, frames, tmp_path / "cache")
     assert made["unfinished"].height == 0
     # A model so small may give the reference back as it was.
     assert set(made["rejected"]["rule"]) <= {"unchanged_output"}

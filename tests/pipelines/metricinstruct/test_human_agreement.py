@@ -55,7 +55,9 @@ def test_model_and_human_in_one_form() -> None:
     assert spans.select("start", "end").rows() == [(4, 12), (13, 19), (None, None)]
 
     found = ErrorRecord("red door", "Accuracy", "Why.", "Major", 4.0)
-    ours, our_spans = model_annotations(_analyses([found], []), "a model")
+    ours, our_spans = model_annotations(
+        _analyses([found], []).with_columns(annotator=pl.lit("a model"))
+    )
     assert ours["score"].to_list() == [-4.0, 0.0]
     assert our_spans.row(0) == ("wmt_mqm\t1\tS0", "a model", 4, 12, "Major")
 

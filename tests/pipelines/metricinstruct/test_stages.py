@@ -50,7 +50,7 @@ def test_a_lost_row_keeps_the_ledger_open(filtered: Frames, name: str) -> None:
 def test_an_analysis_lost_while_drafting_keeps_the_ledger_open(drafted: Frames) -> None:
     lost = {**drafted, "analyses": drafted["analyses"][1:]}
     none = pl.DataFrame(schema=dict(PROFILES))
-    filtered = stages.filter_analyses(lost, none, load_filters(), "judge")
+    filtered = stages.filter_analyses(lost, none, load_filters())
     ledger = build_ledger(finish_partition(filtered, 1.0)["counts"], STAGES)
     assert not ledger["stages"]["analyses"]["closes"]
 
@@ -73,7 +73,7 @@ def test_a_partition_without_rows_comes_through(chosen: Frames) -> None:
     }
     settled = stages.settle_drafts(selected, drafted)
     none = pl.DataFrame(schema=dict(PROFILES))
-    filtered = stages.filter_analyses(settled, none, load_filters(), "judge")
+    filtered = stages.filter_analyses(settled, none, load_filters())
     finished = finish_partition(filtered, 1.0)
     assert finished["rows"].height == 0
     assert set(CHOSEN) - {"id", "systems"} <= set(chosen["chosen"].columns)

@@ -193,7 +193,12 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "unknown metric": first("metric", "bertscore"),
         "null kind": every("kind", None),
         "unknown kind": first("kind", "copied"),
-        "no model": every("model", None),
+        "no models": every("models", None),
+        "a model lost": lambda frame: frame.with_columns(pl.col("models").list.slice(1)),
+        "null model": lambda frame: frame.with_columns(
+            pl.col("models").list.eval(pl.lit(None, pl.String))
+        ),
+        "blank model": lambda frame: frame.with_columns(pl.col("models").list.eval(pl.lit(" "))),
         "nothing was called": lambda frame: frame.with_columns(
             pl.col("request_hashes", "prompt_ids", "prompt_hashes", "sampling").list.clear()
             if hasattr(pl.Expr.list, "clear")
@@ -350,7 +355,7 @@ def good(finished: Frames) -> Frames:
             ]
         ),
     }
-    authorship = Authorship("judge", by_id(load_task_prompts()))
+    authorship = Authorship(by_id(load_task_prompts()), {"judge": "{}"})
     made = configurations(released(finished["rows"]), frames, authorship)
     return {name: made[name].select(kinds.names) for name, kinds in schema.CONFIGURATIONS.items()}
 

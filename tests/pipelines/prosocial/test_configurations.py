@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -55,7 +56,9 @@ def test_ids_are_contiguous_over_partitions(dialogues: list[tuple[int, str]]) ->
 @pytest.fixture
 def authorship() -> Authorship:
     return Authorship(
-        "a-model", load_prompts(PROMPTS), annotator_salt="pepper", extra_body='{"min_p": 0.5}'
+        load_prompts(PROMPTS),
+        annotator_salt="pepper",
+        extra_bodies={"a-model": '{"min_p": 0.5}', "other": "{}"},
     )
 
 
@@ -81,17 +84,29 @@ def published(make_turns: MakeTurns, authorship: Authorship) -> dict[str, pl.Dat
     frames["waiting"] = pl.DataFrame(schema=dict(SCHEMAS["waiting"]))
     frames["utterances"] = pl.DataFrame(
         [
-            (key, 0, "context", "model", None, prompt, "aa", "Raw.", "Raw.", False),
-            (key, 0, "response", "crowd", "worker 9", prompt, "bb", "Why?", "Why so?", True),
-            (key, 1, "context", "seed", None, None, None, "Post.", "Post.", False),
+            (key, 0, "context", "model", None, prompt, "aa", "a-model", "Raw.", "Raw.", False),
+            (
+                key,
+                0,
+                "response",
+                "crowd",
+                "worker 9",
+                prompt,
+                "bb",
+                "other",
+                "Why?",
+                "Why so?",
+                True,
+            ),
+            (key, 1, "context", "seed", None, None, None, None, "Post.", "Post.", False),
         ],
         schema=dict(UTTERANCES),
         orient="row",
     )
     frames["votes"] = pl.DataFrame(
         [
-            (key, 1, "worker 9", "crowd", "casual", "Fine.", None, None),
-            (key, 0, "worker 9", "crowd", "needs caution", "Rude.", None, None),
+            (key, 1, "worker 9", "crowd", "casual", "Fine.", None, None, None),
+            (key, 0, "worker 9", "crowd", "needs caution", "Rude.", None, None, None),
         ],
         schema=dict(VOTES),
         orient="row",
@@ -116,7 +131,8 @@ def test_provenance_names_model_prompt_and_sampling_of_what_was_drafted(
     assert (drafted["model"], drafted["prompt_id"]) == ("a-model", prompt.id)
     assert drafted["prompt_hash"] == prompt.hash
     assert json.loads(drafted["sampling"]) == {**prompt.sampling.parameters(), "min_p": 0.5}
-    assert (edited["model"], edited["edited"], edited["raw_text"]) == ("a-model", True, "Why?")
+    assert (edited["model"], edited["edited"], edited["raw_text"]) == ("other", True, "Why?")
+    assert json.loads(edited["sampling"]) == prompt.sampling.parameters()
     assert (seed["model"], seed["prompt_id"], seed["sampling"]) == (None, None, None)
 
 
@@ -129,9 +145,7 @@ def test_annotators_are_hashed_with_the_salt_alike_everywhere(
     )
     assert len(hashes) == 1
     assert "worker" not in next(iter(hashes))
-    other = published(
-        make_turns, Authorship(authorship.model, authorship.prompts, annotator_salt="salt")
-    )
+    other = published(make_turns, replace(authorship, annotator_salt="salt"))
     assert hashes.isdisjoint(other["annotations"]["annotator"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from transforms.llm.prompts import Prompt, load_prompts
 
 PROMPT_FILES = Path(__file__).parents[3] / "pipelines" / "prosocial" / "prompts"
 ROTS = ("It's rude to take the last slice.", "You should share with your roommates.")
-MODEL = DraftSettings("tiny", model_as_crowd=True)
-FILES = DraftSettings("tiny")
+MODEL = DraftSettings(model_as_crowd=True)
+FILES = DraftSettings()
 CONTENT = [CallClass.REFUSED, CallClass.CONTENT_FILTER, CallClass.TRUNCATED, CallClass.BAD_JSON]
 CONTENT += [CallClass.SCHEMA, CallClass.REQUEST]
 TRANSIENT = [one for one in CallClass if one.transient and not one.awaited]
@@ -62,7 +62,12 @@ class ScriptedCaller:
             return Answer(said, request, detail="scripted", attempts=2)
         data = said or ordinary(name, nth)
         assert prompt.validate(data) is None
-        return Answer(CallClass.OK, request, data)
+        return Answer(CallClass.OK, request, data, model="tiny")
+
+    async def samples(
+        self, prompt: Prompt, variables: Mapping[str, Any], samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
 
     def names(self) -> list[str]:
         return [call[0] for call in self.calls]
@@ -128,6 +133,7 @@ def test_model_makes_a_whole_dialogue(prompts: dict[str, Prompt]) -> None:
         "The utterance number 0 of this dialogue.",
         "utterance.v1",
         "utterance-0",
+        "tiny",
     )
     assert [row[1] for row in made.responses] == [1, 2]
     assert {row[2] for row in made.responses} == {"tiny#1"}
@@ -168,7 +174,7 @@ def test_sbic_post_is_the_first_utterance(prompts: dict[str, Prompt]) -> None:
     seed = a_seed(schema.SBIC)
     made = run(caller, prompts, seed=seed)
     assert "utterance" not in caller.names()
-    assert made.drafts[0] == (seed.key, 0, "context", "seed", seed.situation, None, None)
+    assert made.drafts[0] == (seed.key, 0, "context", "seed", seed.situation, None, None, None)
 
 
 @pytest.mark.parametrize("source", [schema.ETHICS_AMT, schema.ETHICS_REDDIT])

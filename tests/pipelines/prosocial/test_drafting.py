@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,27 @@ def annotations(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=schema.ANNOTATIONS)
 
 
-async def answer_all(prompt: Prompt, variables: object, *, sample: int = 0) -> Answer:
-    texts = {"text": "I took it because I was hungry.", "rots": ["You should share."] * 5}
-    texts |= {"numbers": [1], "new_rot": "", "response": "You could ask them before you take it."}
-    texts |= {"reason": "A took it without asking.", "vote": schema.VOTE_CAUTION}
-    data = {name: texts[name] for name in prompt.schema["required"]}
-    return Answer(CallClass.OK, f"{prompt.id}-{sample}", data)
+class AnswerAll:
+    """Answers every prompt alike."""
+
+    async def __call__(self, prompt: Prompt, variables: object, *, sample: int = 0) -> Answer:
+        texts = {"text": "I took it because I was hungry.", "rots": ["You should share."] * 5}
+        texts |= {"numbers": [1], "new_rot": "", "response": "You could ask before you take it."}
+        texts |= {"reason": "A took it without asking.", "vote": schema.VOTE_CAUTION}
+        data = {name: texts[name] for name in prompt.schema["required"]}
+        return Answer(CallClass.OK, f"{prompt.id}-{sample}", data, model="tiny")
+
+    async def samples(
+        self, prompt: Prompt, variables: object, samples: Sequence[int]
+    ) -> list[Answer]:
+        return [await self(prompt, variables, sample=sample) for sample in samples]
+
+
+answer_all = AnswerAll()
 
 
 def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[int], str]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     frames = {
         "seeds": seeds(
             {"key": key(1), "source": "sbic", "situation": "a post", "rots": ["You should x."]},
@@ -80,7 +91,7 @@ def test_items_join_the_crowd_by_key(prompts: dict[str, Prompt], key: Callable[[
 def test_finish_gives_frames_of_the_schemas(
     prompts: dict[str, Prompt], key: Callable[[int], str]
 ) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny", model_as_crowd=True))
+    work = DraftDialogues(prompts, DraftSettings(model_as_crowd=True))
     frames = {
         "seeds": seeds(
             {"key": key(1), "source": "sbic", "situation": "a post", "rots": ["You should x."]},
@@ -105,14 +116,14 @@ def test_finish_gives_frames_of_the_schemas(
 
 
 def test_nothing_in_gives_empty_frames(prompts: dict[str, Prompt]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     frames = {"seeds": seeds(), "responses": responses(), "annotations": annotations()}
     assert work.items(frames) == []
     assert {frame.height for frame in work.finish(frames, []).values()} == {0}
 
 
 def test_work_is_picklable(prompts: dict[str, Prompt]) -> None:
-    work = DraftDialogues(prompts, DraftSettings("tiny"))
+    work = DraftDialogues(prompts, DraftSettings())
     assert pickle.loads(pickle.dumps(work)) == work
 
 

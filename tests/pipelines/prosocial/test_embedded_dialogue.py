@@ -36,7 +36,7 @@ def test_the_model_makes_a_whole_dialogue(tmp_path: Path) -> None:
     }
     prompts = load_prompts(PROMPT_FILES)
     made = finished_by_the_model(
-        lambda model: DraftDialogues(prompts, DraftSettings(model, model_as_crowd=True)),
+        DraftDialogues(prompts, DraftSettings(model_as_crowd=True)),
         frames,
         tmp_path / "cache",
     )

@@ -29,6 +29,7 @@ Make = Callable[..., EngineSettings]
 
 #: A dollar for a thousand tokens, whichever, and half of it for cached ones.
 PRICE = Price(input=1000.0, cached_input=500.0, output=1000.0)
+PRICES = {"fake": PRICE}
 OK = client.Reply(200, "{}", {})
 
 
@@ -44,7 +45,7 @@ def used(prompt: int, completion: int, cached: int = 0) -> Verdict:
 
 def test_calls_are_bounded_by_number() -> None:
     async def main() -> None:
-        budget = LaneBudget(max_calls=2, max_cost=None, price=None)
+        budget = LaneBudget(max_calls=2, max_cost=None, prices={})
         assert await budget.admit(call()) is None
         assert await budget.admit(call()) is None
         assert await budget.admit(call()) is CallClass.BUDGET
@@ -56,7 +57,7 @@ def test_calls_are_bounded_by_number() -> None:
 
 def test_what_was_not_sent_is_given_back() -> None:
     async def main() -> None:
-        budget = LaneBudget(max_calls=1, max_cost=0.1, price=PRICE)
+        budget = LaneBudget(max_calls=1, max_cost=0.1, prices=PRICES)
         assert await budget.admit(call()) is None
         budget.withdraw(call())
         assert (budget.calls, budget.spent) == (0, 0)
@@ -67,7 +68,7 @@ def test_what_was_not_sent_is_given_back() -> None:
 
 def test_a_call_that_might_fit_waits_for_those_in_flight() -> None:
     async def main() -> None:
-        budget = LaneBudget(None, max_cost=0.15, price=PRICE)  # a call may cost 0.10
+        budget = LaneBudget(None, max_cost=0.15, prices=PRICES)  # a call may cost 0.10
         assert await budget.admit(call()) is None
         waiting = asyncio.ensure_future(budget.admit(call()))
         await asyncio.sleep(0)
@@ -83,7 +84,7 @@ def test_a_call_that_might_fit_waits_for_those_in_flight() -> None:
 
 def test_a_call_that_can_never_fit_ends_the_spending_for_all() -> None:
     async def main() -> None:
-        budget = LaneBudget(None, max_cost=0.15, price=PRICE)
+        budget = LaneBudget(None, max_cost=0.15, prices=PRICES)
         assert await budget.admit(call()) is None
         waiting = [asyncio.ensure_future(budget.admit(call())) for _ in range(3)]
         await asyncio.sleep(0)
@@ -96,7 +97,7 @@ def test_a_call_that_can_never_fit_ends_the_spending_for_all() -> None:
 
 def test_items_in_progress_go_first() -> None:
     async def main() -> None:
-        budget = LaneBudget(None, max_cost=0.15, price=PRICE)
+        budget = LaneBudget(None, max_cost=0.15, prices=PRICES)
         assert await budget.admit(call()) is None
         new = asyncio.ensure_future(budget.admit(call(progress=0)))
         begun = asyncio.ensure_future(budget.admit(call(progress=3)))
@@ -111,7 +112,7 @@ def test_items_in_progress_go_first() -> None:
 
 def test_who_is_cancelled_while_waiting_takes_nothing() -> None:
     async def main() -> None:
-        budget = LaneBudget(None, max_cost=0.15, price=PRICE)
+        budget = LaneBudget(None, max_cost=0.15, prices=PRICES)
         assert await budget.admit(call()) is None
         first, second = (asyncio.ensure_future(budget.admit(call())) for _ in range(2))
         await asyncio.sleep(0)
@@ -127,7 +128,7 @@ def test_who_is_cancelled_while_waiting_takes_nothing() -> None:
 
 def test_who_is_cancelled_in_the_moment_of_admission_gives_it_back() -> None:
     async def main() -> None:
-        budget = LaneBudget(None, max_cost=0.15, price=PRICE)
+        budget = LaneBudget(None, max_cost=0.15, prices=PRICES)
         assert await budget.admit(call()) is None
         waiting = asyncio.ensure_future(budget.admit(call()))
         await asyncio.sleep(0)
@@ -157,7 +158,7 @@ def test_what_calls_are_charged_with(
     reply: client.Reply | None, verdict: Verdict | None, cost: float
 ) -> None:
     async def main() -> None:
-        budget = LaneBudget(None, 1.0, PRICE)
+        budget = LaneBudget(None, 1.0, PRICES)
         assert await budget.admit(call()) is None
         budget.settle(call(), reply, verdict)
         assert budget.spent == pytest.approx(cost)
@@ -180,7 +181,7 @@ def test_whatever_calls_use_the_budget_holds(
     outcomes: Counter[Any] = Counter()
 
     async def main() -> None:
-        budget = LaneBudget(None, thousandths / 1000, PRICE)
+        budget = LaneBudget(None, thousandths / 1000, PRICES)
         places = asyncio.Semaphore(width)
 
         async def make(size: int, most: int) -> None:

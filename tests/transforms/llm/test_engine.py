@@ -316,7 +316,7 @@ def test_a_cut_answer_is_asked_for_once_with_twice_the_room(prompt: Prompt, sett
         answer = one(made, prompt)
         assert answer.ok
         assert [body["max_tokens"] for body in endpoint.bodies] == [100, 200]
-        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data)
+        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data, model="fake")
         assert endpoint.requests == 2
 
 
@@ -346,7 +346,7 @@ def test_a_malformed_answer_is_asked_for_once_with_its_fault_named(
         assert counts["calls_sent"] == 2
         assert counts["tokens_prompt"] > 100  # of both; the first says that it used so many
         # Both are in the cache, each under its own key.
-        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data)
+        assert one(made, prompt) == Answer(CallClass.OK, answer.request, answer.data, model="fake")
         assert endpoint.requests == 2
 
 

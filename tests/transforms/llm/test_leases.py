@@ -26,7 +26,7 @@ from transforms.publishing import storage
 
 Make = Callable[..., EngineSettings]
 
-PRICE = Price(input=1000.0, cached_input=1000.0, output=1000.0)
+PRICES = {"fake": Price(input=1000.0, cached_input=1000.0, output=1000.0)}
 OK = Reply(200, "{}", {})
 
 
@@ -87,8 +87,8 @@ def test_of_two_that_lease_in_the_same_moment_none_exceeds_the_budget(
 
 def test_a_budget_that_was_spent_by_others_is_refused(tmp_path: Path) -> None:
     async def main() -> list[CallClass | None]:
-        first = LaneBudget(None, 0.25, PRICE, str(tmp_path), 0)  # a call may cost 0.10
-        heir = LaneBudget(None, 0.25, PRICE, str(tmp_path), 0)
+        first = LaneBudget(None, 0.25, PRICES, str(tmp_path), 0)  # a call may cost 0.10
+        heir = LaneBudget(None, 0.25, PRICES, str(tmp_path), 0)
         outcomes = [await first.admit(call())]
         outcomes.append(await heir.admit(call()))
         first.settle(call(), OK, Verdict(CallClass.OK, {}, None, 20, 5))  # it took 0.025

@@ -56,6 +56,9 @@ class Chain:
     def items(self, partition: tuple[int, Sequence[str]]) -> Sequence[str]:
         return partition[1]
 
+    def key(self, item: str) -> str:
+        return item
+
     async def work(self, item: str, caller: Caller) -> str:
         answer = await caller(FIRST, {"situation": item})
         text = str((answer.data or {})["text"])
@@ -89,13 +92,13 @@ def test_calls_are_those_that_are_made_cold_and_half_warm(settings: Make) -> Non
         assert (endpoint.requests, sorted(Path(given.cache).rglob("*"))) == (first, before)
         counts: Counter[str] = Counter()
         engine(given).submit(0, ITEMS, Chain().work, counts).result(60)
-    found = estimate(warm, {}, Pace(4))
-    assert estimate(cold, {}, Pace(4)).calls == endpoint.requests == 40 + 40 + 14
+    found = estimate(warm, {}, {("fake",): Pace(4)})
+    assert estimate(cold, {}, {("fake",): Pace(4)}).calls == endpoint.requests == 40 + 40 + 14
     assert found.calls == counts["calls_sent"] == endpoint.requests - first
     assert found.cached == counts["calls_cached"] == first
     assert found.prompt_tokens == pytest.approx(counts["tokens_prompt"], rel=0.05)
     assert found.completion_tokens == pytest.approx(counts["tokens_completion"], rel=0.05)
-    done = estimate(rehearsed(given, ITEMS), {}, Pace(4))
+    done = estimate(rehearsed(given, ITEMS), {}, {("fake",): Pace(4)})
     assert (done.calls, done.cached) == (0, endpoint.requests)
 
 
@@ -169,18 +172,19 @@ def test_an_estimate_tells_money_time_and_what_bounds_it() -> None:
         "typical_examples": 100,
     }
     price = {"m": Price(10.0, 1.0, 40.0, "somebody", "2026-11-01")}
-    found = estimate(counts, price, Pace(10))
+    found = estimate(counts, price, {("m",): Pace(10)})
     assert found.cost == pytest.approx(0.5 + 0.1)
-    assert (found.bound, found.latency, found.seconds) == ("concurrency", 1.0, 10.0)
-    slow = estimate(counts, price, Pace(10, rpm=20, tpm=100_000))
+    assert (found.time.bound, found.time.latency, found.time.seconds) == ("concurrency", 1.0, 10.0)
+    slow = estimate(counts, price, {("m",): Pace(10, rpm=20, tpm=100_000)}).time
     assert (slow.bound, slow.seconds) == ("rpm", 300.0)
-    slower = estimate(counts, price, Pace(10, rpm=20, tpm=5_000))
-    assert (slower.bound, slower.seconds) == ("tpm", 630.0)
-    told = render_estimate(slower, price["m"])
+    slower = estimate(counts, price, {("m",): Pace(10, rpm=20, tpm=5_000)})
+    assert (slower.time.bound, slower.time.seconds) == ("tpm", 630.0)
+    told = render_estimate(slower)
     assert "cost: 0.6000 USD (somebody, 2026-11-01)" in told
     assert "about 10 min, bound by 5,000 tokens a minute" in told
     assert "m: bytes / 4.1, an estimate" in told
-    assert "cost: unknown, no price of m" in render_estimate(estimate(counts, {}, Pace(1)), None)
+    unpriced = estimate(counts, {}, {("m",): Pace(1)})
+    assert "cost: unknown, no price of m" in render_estimate(unpriced)
 
 
 def test_prompts_without_answers_are_corrected_by_the_models_ratio() -> None:
@@ -195,15 +199,18 @@ def test_prompts_without_answers_are_corrected_by_the_models_ratio() -> None:
         "b.v1 other/calls_sent": 2,
         "b.v1 other/tokens_prompt": 200,
     }
-    found = {(one.prompt, one.model): one for one in estimate(counts, {}, Pace(1)).prompts}
+    found = {
+        (one.prompt, one.model): one
+        for one in estimate(counts, {}, {("m", "other"): Pace(1)}).prompts
+    }
     assert found["b.v1", "m"].prompt_tokens == 300
     assert found["b.v1", "other"].prompt_tokens == 200
 
 
 def test_nothing_to_call_takes_no_time() -> None:
-    found = estimate({}, {}, Pace(8))
-    assert (found.calls, found.cost, found.seconds) == (0, 0, 0.0)
-    assert "time: about 0 s" in render_estimate(found, None)
+    found = estimate({}, {}, {("m",): Pace(8)})
+    assert (found.calls, found.cost, found.time.seconds) == (0, 0, 0.0)
+    assert "time: about 0 s" in render_estimate(found)
 
 
 @pytest.mark.parametrize(

@@ -142,13 +142,13 @@ def test_a_run_makes_no_call_for_what_a_shared_cache_has(
     with FakeEndpoint() as endpoint:
         theirs = settings(endpoint.base_url, cache=str(tmp_path / "theirs"))
         for partition, items in ((0, ["a", "b"]), (5, ["c"])):
-            engine = Engine(theirs, "none")
+            engine = Engine(theirs, ["none"])
             engine.submit(partition, items, work).result(30)
             engine.close()
         assert endpoint.requests == 3
         shared = SharedCache(str(tmp_path / "theirs"), 8)
         own = settings(endpoint.base_url, shared_caches=(shared,), partitions=4)
-        engine = Engine(own, "none")
+        engine = Engine(own, ["none"])
         answers = engine.submit(1, ["c", "d"], work).result(30)
         assert all(answer.ok for answer in answers)
         answers = engine.submit(0, ["a", "b"], work).result(30)

@@ -37,6 +37,9 @@ class Lengths:
     def items(self, partition: str) -> Sequence[str]:
         return partition.split()
 
+    def key(self, item: str) -> str:
+        return item
+
     async def work(self, item: str, caller: Caller) -> tuple[str, bool]:
         if item == "fault":
             raise KeyError("a fault of the program")

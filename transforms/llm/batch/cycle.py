@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 from transforms.errors import EndpointError
@@ -13,7 +13,7 @@ from transforms.llm.batch.collecting import collect, settle_planned
 from transforms.llm.batch.endpoint import BatchEndpoint
 from transforms.llm.batch.missing import read_missing
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
-from transforms.llm.batch.submission import not_open, plan, submit, within_budget
+from transforms.llm.batch.submission import BatchBudget, not_open, plan, submit
 from transforms.llm.settings import BatchPlaces, EngineSettings
 from transforms.publishing import storage
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("remint.batch")
 
 
 @contextmanager
-def batch_cycle(settings: EngineSettings, directory: str, api_key: str) -> Iterator[EngineSettings]:
+def batch_cycle(settings: EngineSettings, directory: str) -> Iterator[EngineSettings]:
     """Yield settings under which a run makes no call, and have the missing ones made in batches.
 
     Before, what earlier runs' batches have answered is brought into the cache. A run that raises
@@ -32,27 +32,35 @@ def batch_cycle(settings: EngineSettings, directory: str, api_key: str) -> Itera
     Args:
         settings: of the run.
         directory: where the dataset's batches are kept.
-        api_key: the endpoint's.
 
     Raises:
-        EndpointError: the endpoint has no batches, can't be asked, or refused one.
+        EndpointError: an endpoint has no batches, can't be asked, or refused one.
         OutputError: what is known of the batches can't be read.
         OSError: something can't be read or written.
     """
     records = BatchRecords(directory)
-    places = BatchPlaces(
-        missing=storage.join(directory, MISSING, uuid.uuid4().hex),
-        refused=storage.join(directory, REFUSED),
-    )
-    endpoint = BatchEndpoint(settings, api_key)
-    try:
-        endpoint.check()
-        known = _collected(settings, records, endpoint, places)
+    run = storage.join(directory, MISSING, uuid.uuid4().hex)
+    refused = storage.join(directory, REFUSED)
+    places: dict[str, BatchPlaces] = {}
+    with ExitStack() as stack:
+        endpoints: dict[str, tuple[EngineSettings, BatchEndpoint]] = {}
+        for each in settings.endpoints:  # several models may be one endpoint's
+            if each.endpoint not in endpoints:
+                endpoint = stack.enter_context(closing(BatchEndpoint(each, each.api_key())))
+                endpoint.check()
+                missing = storage.join(run, str(len(places)))
+                places[each.endpoint] = BatchPlaces(missing, refused)
+                endpoints[each.endpoint] = each, endpoint
+        known = {
+            name: _collected(own, records, endpoint, places[name])
+            for name, (own, endpoint) in endpoints.items()
+        }
         storage.remove_tree(storage.join(directory, MISSING))  # of runs that were broken off
-        yield replace(settings, batch=places)
-        _submit(settings, places, known, records, endpoint)
-    finally:
-        endpoint.close()
+        further = tuple(replace(each, batch=places[each.endpoint]) for each in settings.further)
+        yield replace(settings, batch=places[settings.endpoint], further=further)
+        budget = BatchBudget(settings)
+        for name, (own, endpoint) in endpoints.items():
+            _submit(own, places[name], known[name], records, endpoint, budget)
 
 
 def _collected(
@@ -75,8 +83,9 @@ def _submit(
     known: list[BatchRecord],
     records: BatchRecords,
     endpoint: BatchEndpoint,
+    budget: BatchBudget,
 ) -> None:
-    wanted = within_budget(not_open(read_missing(places.missing), known, records), settings)
+    wanted = budget.within(not_open(read_missing(places.missing), known, records))
     planned = plan(wanted, settings.endpoint, known, records)
     submitted: list[BatchRecord] = []
     try:

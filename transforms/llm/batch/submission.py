@@ -51,33 +51,43 @@ def not_open(
     return found
 
 
-def within_budget(
-    wanted: dict[str, tuple[MissingRequest, list[int]]], settings: EngineSettings
-) -> dict[str, tuple[MissingRequest, list[int]]]:
-    """Return what a run may submit by its ``max_calls`` and ``max_cost``; the rest is for others.
+class BatchBudget:
+    """What a run may submit by its ``max_calls`` and ``max_cost``, whichever endpoint it goes to.
 
     Each request is charged with the most that it can cost, like a call before it is sent (see
     ``transforms.llm.budget``). What a batch is cheaper by is the endpoint's affair.
     """
-    spent = 0.0
-    taken: dict[str, tuple[MissingRequest, list[int]]] = {}
-    for key, (request, partitions) in sorted(wanted.items()):
-        if settings.price is not None:
-            spent += settings.price.cost(len(request.body), _most_tokens(request.body))
-        if settings.max_calls is not None and len(taken) >= settings.max_calls:
-            break
-        if settings.max_cost is not None and spent > settings.max_cost:
-            break
-        taken[key] = request, partitions
-    if len(taken) < len(wanted):
-        logger.warning("%d requests are left: the budget is spent", len(wanted) - len(taken))
-    return taken
 
+    def __init__(self, settings: EngineSettings) -> None:
+        self._max_calls, self._max_cost = settings.max_calls, settings.max_cost
+        self._prices = settings.prices()
+        self._calls, self._spent = 0, 0.0
 
-def _most_tokens(body: bytes) -> int:
-    request = parse_json(body)
-    most = request.get("max_completion_tokens") or request.get("max_tokens") or 0
-    return int(most) * int(request.get("n") or 1)
+    def within(
+        self, wanted: dict[str, tuple[MissingRequest, list[int]]]
+    ) -> dict[str, tuple[MissingRequest, list[int]]]:
+        """Return what of ``wanted`` may be submitted, and charge it; the rest is for others."""
+        taken: dict[str, tuple[MissingRequest, list[int]]] = {}
+        for key, (request, partitions) in sorted(wanted.items()):
+            spent = self._spent + self._most(request.body)
+            if self._max_calls is not None and self._calls >= self._max_calls:
+                break
+            if self._max_cost is not None and spent > self._max_cost:
+                break
+            self._calls, self._spent = self._calls + 1, spent
+            taken[key] = request, partitions
+        if len(taken) < len(wanted):
+            left = len(wanted) - len(taken)
+            logger.warning("%d requests are left: the budget is spent", left)
+        return taken
+
+    def _most(self, body: bytes) -> float:
+        if self._max_cost is None:
+            return 0.0
+        request = parse_json(body)
+        most = request.get("max_completion_tokens") or request.get("max_tokens") or 0
+        tokens = int(most) * int(request.get("n") or 1)
+        return self._prices[str(request.get("model"))].cost(len(body), tokens)
 
 
 def plan(

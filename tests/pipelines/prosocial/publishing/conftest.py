@@ -83,8 +83,8 @@ def build_dialogues(per_split: dict[str, int]) -> Dialogues:
     votes = frame.select(
         "key", "turn", "split", "partition", "dialogue_id", "response_id",
         author=pl.lit("crowd"), vote="safety_annotations", reason="safety_annotation_reasons",
-        annotator=pl.lit(["a1", "a2", "a3"]), prompt_id=pl.lit(None, pl.String),
-        request_hash=pl.lit(None, pl.String),
+        annotator=pl.lit(["a1", "a2", "a3"]), model=pl.lit(None, pl.String),
+        prompt_id=pl.lit(None, pl.String), request_hash=pl.lit(None, pl.String),
     ).explode("vote", "reason", "annotator")  # fmt: skip
     frames = {
         "default": frame.select(*schema.RELEASED.names, "split", "partition"),

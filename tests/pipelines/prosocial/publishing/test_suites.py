@@ -129,7 +129,10 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "blank reason": first("reason", " "),
         "model without prompt": every("author", "model"),
         "model with blanks": lambda frame: frame.with_columns(
-            author=pl.lit("model"), prompt_id=pl.lit(" "), request_hash=pl.lit(" ")
+            author=pl.lit("model"),
+            model=pl.lit(" "),
+            prompt_id=pl.lit(" "),
+            request_hash=pl.lit(" "),
         ),
         "vote lost": lambda frame: frame.tail(-1),
         "one annotator for all": every("annotator", "a1"),

@@ -47,7 +47,7 @@ class Dataset:
 
     def run(self) -> list[tuple[CallClass, str]]:
         """Run once by batches; return how the items ended."""
-        with batch_cycle(self.settings, self.directory, "key") as settings:
+        with batch_cycle(self.settings, self.directory) as settings:
             return self.results(settings)
 
     def by_calls(self, cache: Path) -> list[tuple[CallClass, str]]:
@@ -56,7 +56,7 @@ class Dataset:
 
     def results(self, settings: EngineSettings) -> list[tuple[CallClass, str]]:
         """Return how the items end under ``settings``."""
-        engine = Engine(settings, "key")
+        engine = Engine(settings, ["key"])
         try:
             futures = [
                 engine.submit(partition, items, self.work)

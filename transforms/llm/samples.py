@@ -1,0 +1,44 @@
+"""Several samples of one request in one call: a reply of many choices as a reply for each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from transforms.llm.parsing import parse_json
+
+
+def split_choices(body: str) -> list[str]:
+    """Return the replies that the choices of a reply would have been, one by one, in their order.
+
+    Together they used what the reply did: the question's tokens stand with the first one, those of
+    the answers are divided evenly, since nothing tells them apart. A body without choices gives
+    none.
+    """
+    try:
+        reply = parse_json(body)
+    except (ValueError, RecursionError):
+        return []
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list):
+        return []
+    usage = reply.get("usage")
+    replies = []
+    for place, choice in enumerate(choices):
+        own = {**reply, "choices": [choice]}
+        if isinstance(usage, dict):
+            own["usage"] = _part(usage, place, len(choices))
+        replies.append(json.dumps(own, separators=(",", ":")))
+    return replies
+
+
+def _part(usage: dict[str, Any], place: int, parts: int) -> dict[str, Any]:
+    prompt, completion = (
+        count if isinstance(count := usage.get(name), int) and count > 0 else 0
+        for name in ("prompt_tokens", "completion_tokens")
+    )
+    whole, left = divmod(completion, parts)
+    received = whole + (place < left)
+    if place == 0:
+        return {**usage, "completion_tokens": received, "total_tokens": prompt + received}
+    return {"prompt_tokens": 0, "completion_tokens": received, "total_tokens": received}
