@@ -82,14 +82,15 @@ def measure(
         for name, side in sides.items():
             if name in failures:
                 continue
-            print(f"{load.name}: {name}", file=sys.stderr, flush=True)
             calls = CALLS_OF_PEERS.get(load, load.requests) if name in PEERS else load.requests
             try:
                 figures = side.run(replace(load, requests=calls))
             except FailedError as failure:
                 failures[name] = f"{load.name}: {failure}"
+                print(f"no figures of {name}: {failures[name]}", file=sys.stderr, flush=True)
                 best.pop(name, None)
                 continue
+            print(f"{load.name}: {name} {figures.rate} calls/s", file=sys.stderr, flush=True)
             if name not in best or figures.rate > best[name].rate:
                 best[name] = figures
     return best
