@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -308,9 +309,20 @@ def test_the_model_is_asked_in_the_way_that_suits_it(
 
 def test_evaluation_inputs_are_left_out(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     excluded = next(file for file in sample_files() if file.source == "summeval").path
-    result = minted(endpoint, tmp_path, "--exclude", f"summeval={excluded}")
+    beside, output = tmp_path / "beside", tmp_path / "output"
+    beside.mkdir()
+    ids, filters = beside / "ids.txt", beside / "filters.yaml"
+    items = {json.loads(line)["id"] for line in Path(excluded).read_text().splitlines()}
+    ids.write_text("\n".join(sorted(items)))
+    filters.write_text("empty_explanation: {level: warning}\n")
+    given = ("--exclude", f"summeval={excluded}#{ids}", "--filters", str(filters))
+    result = minted(endpoint, output, *given)
     assert ledger_of(result)["examples"]["reasons"]["rejected"]["evaluation_input"] == 8
     assert "summeval" not in set(rows(result, "provenance")["source"])
+    manifest = json.loads((Path(result.path) / "manifest.json").read_text())
+    read = {one["path"]: one["sha256"] for one in manifest["run"]["inputs"]}
+    for path in (excluded, ids, filters):
+        assert read[str(path)] == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def test_a_source_of_ones_own_and_loosened_filters(endpoint: FakeEndpoint, tmp_path: Path) -> None:
