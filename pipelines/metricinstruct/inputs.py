@@ -102,14 +102,16 @@ def source_inputs(
     for channel in CHANNELS:
         for name, patterns in sorted(named[channel].items()):
             # Outputs, and what people say of them, are for the real channel.
-            files_beside = [
+            files_of_outputs, inputs, annotated = (
                 tuple(expand(own[name]))
                 if name in own and (channel == REAL or option == "--inputs")
                 else ()
                 for option, own in beside.items()
-            ]
-            for path in _paths(patterns):
-                file = SourceFile(name, channel, path, *files_beside)
+            )
+            for number, path in enumerate(_paths(patterns)):
+                file = SourceFile(
+                    name, channel, path, files_of_outputs, inputs, annotated, number == 0
+                )
                 found.append(SourceInput(file, described.get(name)))
     for one in found:
         check(one)
