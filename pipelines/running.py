@@ -7,6 +7,7 @@ import datetime
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -190,6 +191,7 @@ def describe_run(
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
         models=engine.models,
         prices=engine.prices(),
+        collected=engine.collected(),
         options=told,
     )
 
@@ -219,7 +221,8 @@ def run_pipeline(
         note_job(dataset, job)
         message = f"the job is written down; when it has run, {version.path} is there"
         return PublishResult(Status.DESCRIBED, version.number, version.path, message)
-    told = spending_lines(counts, engine.prices(), engine.max_cost)
+    spent = Counter(counts) + Counter(engine.collected())
+    told = spending_lines(spent, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 
