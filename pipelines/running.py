@@ -7,6 +7,7 @@ import datetime
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -192,6 +193,7 @@ def describe_run(
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
         models=engine.models,
         prices=engine.prices(),
+        collected=engine.collected(),
         options=told,
     )
 
@@ -224,7 +226,8 @@ def run_pipeline(
         return PublishResult(Status.DESCRIBED, version.number, version.path, message)
     # Not where the run has failed: a job that its driver has lost may still work.
     remove_work_folders(engine)
-    told = spending_lines(counts, engine.prices(), engine.max_cost)
+    spent = Counter(counts) + Counter(engine.collected())
+    told = spending_lines(spent, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 

@@ -98,7 +98,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             version.path,
         )
         prompts = draft.drafting.prompts
-        read = [fingerprint(path) for path in files]
+        read = [fingerprint(path) for path in [*files, *filter(None, [options.filters])]]
         plan = Plan(
             draft=draft,
             authorship=Authorship(prompts, options.annotator_salt, engine.extra_bodies()),

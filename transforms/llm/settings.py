@@ -24,10 +24,15 @@ class StructuredMode(str, Enum):
 
 
 class BatchPlaces(NamedTuple):
-    """Where a run by batches writes the requests it misses, and where refused ones are kept."""
+    """Where a run by batches writes the requests it misses, and where refused ones are kept.
+
+    ``collected`` are the counts of what earlier batches have answered by now, by prompt and model,
+    see ``transforms.llm.statistics``.
+    """
 
     missing: str
     refused: str
+    collected: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,10 @@ class EngineSettings:
     def extra_bodies(self) -> dict[str, str]:
         """Return the extra body that each model is called with."""
         return {each.model: each.extra_body for each in self.endpoints}
+
+    def collected(self) -> dict[str, int]:
+        """Return the counts of what a run by batches has collected, see ``BatchPlaces``."""
+        return {} if self.batch is None else dict(self.batch.collected)
 
     def prices(self) -> dict[str, Price]:
         """Return the prices of the models that are called, as far as they are known."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 #: Names counted beside the classes (``class_ok``, ``class_timeout``, ...).
 SENT, CACHED, SHARED, RETRIED = "calls_sent", "calls_cached", "calls_shared", "calls_retried"
+#: Answers of offline batches that a run has collected; what they used is counted with the tokens.
+BATCHED = "calls_batched"
 PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
 #: Samples that calls asked for beside their first one.
 FURTHER_SAMPLES = "samples_further"
