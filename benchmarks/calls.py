@@ -1,24 +1,43 @@
-"""How near the call engine gets to the clients it is built on, with the endpoint on this machine.
+"""How fast the call engine is, beside bare clients and the tools that do the same work.
 
-    python benchmarks/calls.py [--json] [--requests 2000] [--heavy 900]
+    python benchmarks/calls.py [--json] [--only remint curator ...] [--environments DIRECTORY]
 
-A fake endpoint in a process of its own answers after 50 ms, 64 requests in flight: remint's engine
-(prompt rendering, request keys, cache written to a temporary directory, answers parsed and checked
-against their schema), the bare openai package on its own cheapest path, bare aiohttp. Then the same
-with a heavy-tailed latency (lognormal, median 0.4 s, sigma 0.8), the same draws for both sides.
-Sides take turns and each figure is the best of its rounds, since the machine may be busy.
+Three loads, each from a cold start (connections, slow start), on ``remint fake-endpoint`` as a
+process of its own, on this machine:
+
+* 50 ms and 64 calls in flight;
+* 1 s and 256 in flight;
+* a heavy-tailed latency (lognormal, median 0.4 s, sigma 0.8) and 64 in flight, drawn from a
+  request's bytes: who sends the same bytes meets the same latencies.
+
+Then two kinds of trouble, at 50 ms and 64 in flight: an endpoint that lets in 600 requests a
+minute and answers others with 429, a Retry-After and rate-limit headers, of which nobody was told,
+asked 700 times; and one that cuts 5 % of its answers (finish_reason length).
+
+Sides are processes of their own (``peers``), with the same prompts in the same run: remint's engine
+with all of its work (rendering, keys, cache on disk, answers checked against their schema), bare
+aiohttp, the bare openai package, and curator, distilabel, datatrove and Beam's RunInference, each
+in a virtual environment that is made at the first run. Calls a second are those the endpoint saw
+between the first request and the last answer, CPU is that of the client without its start. Sides
+take turns; with ``--rounds`` the best figure of each counts, since the machine may be busy.
+
+    ratio_50ms              remint's calls a second / those of bare aiohttp
+    ratio_1s                remint's calls a second / (256 in flight / 1 s)
+    ratio_heavy_tailed      remint's calls a second / those of bare aiohttp on the same latencies
+    ratio_to_curator_50ms   remint's calls a second / those of curator, both at 50 ms
+    ratio_to_openai         remint's calls a second / those of the openai package, both at 50 ms
+    ratio_to_aiohttp        another name of ratio_50ms
+    peers                   the same ratios and all figures of the others, or why there are none
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import importlib.metadata
 import json
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,159 +45,134 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from endpoint import fake_endpoint  # noqa: E402
+from peers.environments import InstallationError, python_with  # noqa: E402
+from peers.running import FailedError, Figures, Load, Side  # noqa: E402
 
-from transforms.llm.calls import Caller  # noqa: E402
-from transforms.llm.engine import close_engines, engine  # noqa: E402
-from transforms.llm.prompts import Prompt, Sampling  # noqa: E402
-from transforms.llm.request import RequestForm  # noqa: E402
-from transforms.llm.settings import EngineSettings  # noqa: E402
+FIXED = Load("50ms", 64, 3000, ("--latency", "constant:0.05"))
+SLOW = Load("1s", 256, 10240, ("--latency", "constant:1"))
+HEAVY_TAILED = Load("heavy_tailed", 64, 1500, ("--latency", "lognormal:0.4:0.8"))
+LIMITED = Load("limited", 64, 700, ("--latency", "constant:0.05", "--rpm", "600"))
+CUT = Load("cut", 64, 400, ("--latency", "constant:0.05", "--fault", "truncated=0.05"))
+#: Calls by which a tool's rate is known, where not as many are needed to make up for a slow start.
+CALLS_OF_PEERS = {FIXED: 1500, SLOW: 2048}
 
-IN_FLIGHT = 64
-FIXED = "constant:0.05"
-HEAVY_TAILED = "lognormal:0.4:0.8"
-
-PROMPT = Prompt(
-    id="benchmark.v1",
-    hash="benchmark",
-    schema={
-        "type": "object",
-        "properties": {
-            "utterance": {"type": "string", "minLength": 1, "maxLength": 300},
-            "tone": {"type": "string", "enum": ["calm", "tense"]},
-        },
-        "required": ["utterance", "tone"],
-        "additionalProperties": False,
-    },
-    sampling=Sampling(temperature=0.9, max_tokens=200),
-    prefix=({"role": "system", "content": "You put situations into the first person. " * 12},),
-    user="Situation: {{ situation }}\nWrite what the person might say.",
-)
+TROUBLES = LIMITED, CUT
+OURS, BARE, PACKAGE = "remint", "aiohttp", "openai"
+#: What each tool's environment has; Beam is the one that remint runs on.
+PEERS = {
+    "curator": ("bespokelabs-curator==0.1.31",),
+    # It imports requests, which its dependencies don't bring any more.
+    "distilabel": ("distilabel[openai]==1.5.3", "requests"),
+    # What its extra "inference" has, without the 9 GB of vllm and sglang.
+    "datatrove": ("datatrove[io]==0.10.1", "aiofiles", "aiosqlite", "httpx"),
+    "run_inference": (
+        f"apache-beam=={importlib.metadata.version('apache-beam')}",
+        f"openai=={importlib.metadata.version('openai')}",
+    ),
+}
+SIDES = (OURS, BARE, PACKAGE, *PEERS)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """Requests a second and CPU milliseconds of the client per request."""
-
-    rate: float
-    cpu: float
-
-    @classmethod
-    def measure(cls, requests: int, run: Callable[[], object]) -> Figure:
-        """Return the figure of ``run``, which makes so many requests."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        run()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return cls(requests / wall, 1000 * cpu / requests)
-
-    def __str__(self) -> str:
-        return f"{self.rate:8.1f} requests/s {self.cpu:7.3f} ms CPU each"
-
-
-def situations(requests: int) -> list[str]:
-    """Return so many different situations."""
-    return [f"not telling my neighbour number {n} about the noise" for n in range(requests)]
-
-
-def run_remint(base_url: str, requests: int) -> Figure:
-    """Measure the engine: one call per item, all of them missing from an empty cache."""
-
-    async def work(situation: str, caller: Caller) -> bool:
-        answer = await caller(PROMPT, {"situation": situation})
-        if not answer.ok:
-            raise RuntimeError(f"a call ended as {answer.call_class.value}: {answer.detail}")
-        return True
-
-    with tempfile.TemporaryDirectory() as cache:
-        settings = EngineSettings(base_url, "fake", cache, concurrency=IN_FLIGHT)
-        calls = engine(settings)
-        calls.submit(0, situations(IN_FLIGHT), work).result()  # connections are open from here on
-        figure = Figure.measure(
-            requests, lambda: calls.submit(1, situations(requests), work).result()
-        )
-        close_engines()
-    return figure
-
-
-def run_openai(base_url: str, requests: int) -> Figure:
-    """Measure the bare openai package: its aiohttp client, ready bytes, no response model."""
-    import httpx2
-    import openai
-
-    async def main(bodies: list[bytes]) -> Figure:
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-        options: Any = {"headers": {"Content-Type": "application/json"}}
-        async with openai.AsyncOpenAI(
-            api_key="none",
-            base_url=base_url,
-            max_retries=0,
-            http_client=openai.DefaultAioHttpClient(limits=limits),
-        ) as client:
-
-            async def call(body: bytes) -> bytes:
-                response = await client.post(
-                    "/chat/completions", cast_to=httpx2.Response, content=body, options=options
-                )
-                return response.content
-
-            return await _measured(bodies, call)
-
-    return asyncio.run(main(bodies(base_url, requests)))
-
-
-def run_aiohttp(base_url: str, requests: int) -> Figure:
-    """Measure bare aiohttp: ready bytes, the answer decoded."""
-    import aiohttp
-
-    async def main(bodies: list[bytes]) -> Figure:
-        headers = {"Content-Type": "application/json", "Authorization": "Bearer none"}
-        url = f"{base_url}/chat/completions"
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-
-            async def call(body: bytes) -> bytes:
-                async with session.post(url, data=body, headers=headers) as response:
-                    return await response.read()
-
-            return await _measured(bodies, call)
-
-    return asyncio.run(main(bodies(base_url, requests)))
-
-
-def bodies(base_url: str, requests: int) -> list[bytes]:
-    """Return the bodies that the engine would send."""
-    form = RequestForm(EngineSettings(base_url, "fake", "unused"), PROMPT)
-    return [form.body(form.question({"situation": each})) for each in situations(requests)]
-
-
-async def _measured(
-    bodies: list[bytes], call: Callable[[bytes], Coroutine[Any, Any, bytes]]
-) -> Figure:
-    left = iter(bodies)
-
-    async def worker() -> None:
-        for body in left:
-            reply = json.loads(await call(body))
-            json.loads(reply["choices"][0]["message"]["content"])
-
-    await asyncio.gather(*(call(body) for body in bodies[:IN_FLIGHT]))
-    wall, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(len(bodies) / wall, 1000 * cpu / len(bodies))
-
-
-def best(
-    sides: dict[str, Callable[[str, int], Figure]], latency: str, requests: int, rounds: int
-) -> dict[str, Figure]:
-    """Return the best figure of each side; every run has an endpoint of its own."""
-    found: dict[str, Figure] = {}
+def measure(
+    load: Load, sides: Mapping[str, Side], failures: dict[str, str], rounds: int = 1
+) -> dict[str, Figures]:
+    """Return the best figures of each side that can do it; the others go into ``failures``."""
+    best: dict[str, Figures] = {}
     for _ in range(rounds):
-        for name, run in sides.items():
-            with fake_endpoint("--latency", latency) as base_url:
-                figure = run(base_url, requests)
-            if name not in found or figure.rate > found[name].rate:
-                found[name] = figure
-    return found
+        for name, side in sides.items():
+            if name in failures:
+                continue
+            calls = CALLS_OF_PEERS.get(load, load.requests) if name in PEERS else load.requests
+            try:
+                figures = side.run(replace(load, requests=calls))
+            except FailedError as failure:
+                failures[name] = f"{load.name}: {failure}"
+                print(f"no figures of {name}: {failures[name]}", file=sys.stderr, flush=True)
+                best.pop(name, None)
+                continue
+            print(f"{load.name}: {name} {figures.rate} calls/s", file=sys.stderr, flush=True)
+            if name not in best or figures.rate > best[name].rate:
+                best[name] = figures
+    return best
+
+
+def installed(names: Sequence[str], directory: Path, failures: dict[str, str]) -> dict[str, Side]:
+    """Return the sides of those names; the reason why one can't be had goes into ``failures``."""
+    sides = {name: Side(name) for name in names if name not in PEERS}
+    for name in names:
+        if name in PEERS:
+            print(f"environment: {name}", file=sys.stderr, flush=True)
+            try:
+                sides[name] = Side(name, python_with(name, PEERS[name], directory))
+            except InstallationError as failure:
+                failures[name] = f"not installed: {failure}"
+    return sides
+
+
+def ratios(name: str, found: Mapping[Load, Mapping[str, Figures]]) -> dict[str, float | None]:
+    """Return the ratios of one side, None where it or what it is held against was not measured."""
+
+    def ratio(load: Load, base: float | None) -> float | None:
+        figures = found[load].get(name)
+        return round(figures.rate / base, 3) if figures and base else None
+
+    def bare(load: Load) -> float | None:
+        return found[load][BARE].rate if BARE in found[load] else None
+
+    return {
+        "ratio_50ms": ratio(FIXED, bare(FIXED)),
+        "ratio_1s": ratio(SLOW, SLOW.in_flight / 1.0),
+        "ratio_heavy_tailed": ratio(HEAVY_TAILED, bare(HEAVY_TAILED)),
+    }
+
+
+def report(
+    found: Mapping[Load, Mapping[str, Figures]], failures: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return all that is known, by the keys that the module's docstring names."""
+
+    def against(other: str) -> float | None:
+        theirs, ours = found[FIXED].get(other), found[FIXED].get(OURS)
+        return round(ours.rate / theirs.rate, 3) if theirs and ours else None
+
+    def figures(name: str) -> dict[str, Any]:
+        return {load.name: asdict(by[name]) for load, by in found.items() if name in by}
+
+    ours = ratios(OURS, found)
+    return {
+        **ours,
+        "ratio_to_curator_50ms": against("curator"),
+        "ratio_to_openai": against(PACKAGE),
+        "ratio_to_aiohttp": ours["ratio_50ms"],
+        "figures": {name: figures(name) for name in (OURS, BARE, PACKAGE)},
+        "peers": {
+            name: {
+                **ratios(name, found),
+                **figures(name),
+                **({"failure": failures[name]} if name in failures else {}),
+            }
+            for name in PEERS
+            if figures(name) or name in failures
+        },
+    }
+
+
+def show(found: Mapping[Load, Mapping[str, Figures]], failures: Mapping[str, str]) -> None:
+    """Print the figures as tables."""
+    for load, by_side in found.items():
+        print(f"{load.name}: {' '.join(load.endpoint)}, {load.in_flight} in flight")
+        for name, each in by_side.items():
+            print(
+                f"  {name:14}{each.rate:8.1f} calls/s {each.cpu:8.3f} ms CPU each "
+                f"{each.peak / 1e6:7.0f} MB peak"
+            )
+            if load in TROUBLES:
+                rows = ", ".join(f"{count} {what}" for what, count in each.rows.items() if count)
+                print(f"{'':16}{rows}; {each.requests} requests, {each.refused} refused (429)")
+            if each.ended:
+                print(f"{'':16}ended early: {each.ended}")
+    for name, reason in failures.items():
+        print(f"no figures of {name}: {reason}")
 
 
 def main() -> None:
@@ -187,36 +181,32 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--requests", type=int, default=3000, help="at 50 ms")
-    parser.add_argument("--heavy", type=int, default=1500, help="at the heavy-tailed latency")
-    parser.add_argument("--rounds", type=int, default=2, help="at 50 ms")
+    parser.add_argument("--only", nargs="+", choices=SIDES, default=SIDES, metavar="SIDE")
+    parser.add_argument("--rounds", type=int, default=1, help="at 50 ms, the best one counts")
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=ROOT / ".peers",
+        help="where the tools' virtual environments are, or will be",
+    )
     options = parser.parse_args()
-    fixed = best(
-        {"remint": run_remint, "openai": run_openai, "aiohttp": run_aiohttp},
-        FIXED,
-        options.requests,
-        options.rounds,
-    )
-    heavy = best(
-        {"remint": run_remint, "aiohttp": run_aiohttp}, HEAVY_TAILED, options.heavy, rounds=1
-    )
-    result = {
-        "ratio_to_openai": round(fixed["remint"].rate / fixed["openai"].rate, 3),
-        "ratio_to_aiohttp": round(fixed["remint"].rate / fixed["aiohttp"].rate, 3),
-        "ratio_heavy_tailed": round(heavy["remint"].rate / heavy["aiohttp"].rate, 3),
-        "in_flight": IN_FLIGHT,
-        "fixed_50ms": {name: vars(figure) for name, figure in fixed.items()},
-        "heavy_tailed": {name: vars(figure) for name, figure in heavy.items()},
-    }
+    failures: dict[str, str] = {}
+    sides = installed(options.only, options.environments, failures)
+    without_package = {name: side for name, side in sides.items() if name != PACKAGE}
+    rated = {name: side for name, side in without_package.items() if name != BARE}
+    found = {FIXED: measure(FIXED, sides, failures, options.rounds)}
+    for load in (SLOW, HEAVY_TAILED):
+        found[load] = measure(load, without_package, failures)
+    for load in TROUBLES:
+        found[load] = measure(load, rated, failures)
+    result = report(found, failures)
     if options.json:
         print(json.dumps(result))
         return
-    for title, figures in (("50 ms", fixed), ("lognormal, median 0.4 s", heavy)):
-        print(f"{title}, {IN_FLIGHT} in flight")
-        for name, figure in figures.items():
-            print(f"  {name:8} {figure}")
-    for name in ("ratio_to_openai", "ratio_to_aiohttp", "ratio_heavy_tailed"):
-        print(f"{name}: {result[name]}")
+    show(found, failures)
+    for name, value in result.items():
+        if name.startswith("ratio_"):
+            print(f"{name}: {value}")
 
 
 if __name__ == "__main__":

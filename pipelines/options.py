@@ -309,7 +309,7 @@ def new_parser(program: str, description: str, limit: str) -> OptionParser:
         "--samples-per-call",
         metavar="N",
         help="samples of one request (three votes, say) that a call asks for, where the endpoint "
-        "has the parameter n (default 1)",
+        "has the parameter n (default 1; in batches always 1)",
     )
     model.add_argument("--concurrency", metavar="N", help="calls in flight (default 64)")
     model.add_argument("--rpm", metavar="N", help="requests a minute (else as the endpoint tells)")

@@ -121,7 +121,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             version=version,
             run=describe_run(options, draft.partitions, read, named, engine),
         )
-        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+        return run_pipeline(partial(build, plan=plan), options.beam, version, draft.engine)
 
 
 def estimate(options: MetricInstructOptions) -> Estimate:

@@ -105,7 +105,7 @@ def mint(options: ProsocialOptions) -> PublishResult:
             version=version,
             run=describe_run(options, draft.partitions, read, prompts, engine),
         )
-        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+        return run_pipeline(partial(build, plan=plan), options.beam, version, draft.engine)
 
 
 def estimate(options: ProsocialOptions) -> Estimate:

@@ -13,14 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import boto3
 import datasets
 import pytest
 
 from pipelines.cli import main
 from pipelines.runners import use_filesystems
-from tests.cluster.conftest import S3_KEY, S3_SECRET
-from tests.cluster.runs import METRICINSTRUCT, PROSOCIAL, ROOT, Dataset, ledger, shard_bytes
+from runner_configs.flink.cluster import running_cluster
+from tests.cluster.conftest import JARS, S3_KEY, S3_SECRET
+from tests.cluster.runs import (
+    METRICINSTRUCT,
+    PORTABLE,
+    PROSOCIAL,
+    ROOT,
+    Dataset,
+    ledger,
+    shard_bytes,
+)
 from transforms.errors import OutputError
 from transforms.llm.cache import load_folder
 from transforms.llm.fake_endpoint.latency import constant
@@ -32,6 +40,8 @@ from transforms.publishing.lock import lock_dataset
 from transforms.publishing.manifest import read_manifest
 from transforms.publishing.publish import Status
 from transforms.publishing.versions import claim_version, latest_version, versions
+
+boto3 = pytest.importorskip("boto3", reason="needs remint[s3]")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -231,6 +241,27 @@ def test_a_stopped_run_gives_the_dataset_up_at_once(s3: str) -> None:
             time.sleep(0.01)
         # What had been answered was written on the way out; calls in flight were broken off.
         assert len(records(place)) >= endpoint.requests - IN_FLIGHT
+
+
+def test_two_task_managers_work_on_a_store(s3: str, s3_server: str, tmp_path: Path) -> None:
+    with FakeEndpoint() as endpoint, running_cluster(tmp_path / "flink", 2, JARS) as cluster:
+        expected = PROSOCIAL.mint(
+            on_store(PROSOCIAL.arguments(endpoint.base_url, tmp_path / "local"), s3)
+        )
+        calls = endpoint.requests
+        arguments = PROSOCIAL.arguments(
+            endpoint.base_url,
+            f"{s3}/out",
+            *(*PORTABLE, "--environment_cache_millis=20000", f"--s3_endpoint_url={s3_server}"),
+            f"--job_endpoint={cluster.job_endpoint}",
+            f"--flink_master={cluster.master}",
+        )
+        result = PROSOCIAL.mint(on_store(arguments, s3))
+        assert result.status is Status.PUBLISHED
+        assert endpoint.requests == 2 * calls == 2 * len(records(f"{s3}/out/prosocial"))
+    version = download(result.path, tmp_path / "s3")
+    assert shard_bytes(version) == shard_bytes(expected.path)
+    assert without_latency(ledger(version)) == without_latency(ledger(expected.path))
 
 
 def test_versions_are_claimed_by_one_alone(s3: str) -> None:

@@ -1,8 +1,9 @@
 """What an endpoint's refusals for too many calls (429) say: how many at once, how fast, and when.
 
 Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
-and become three times as many with each round, to the most that is allowed. Where refusals show a
-limit, they become fewer and the calls slower, once for all that were in flight by then, which tell
+and become three times as many with each round, to the most that is allowed; where answers take
+long, already when some time has passed without a 429, since refusals come at once. Where refusals
+show a limit, they become fewer and the calls slower, once for all that were in flight by then, which tell
 of the same moment. From there on each answer that comes in adds a little.
 
 Refusals are weighed by their share of the last outcomes, as DCTCP weighs a network's marks. Up to a
@@ -17,12 +18,15 @@ so they pause the calls again and decrease nothing more.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 #: In flight at the beginning.
 _FIRST_IN_FLIGHT = 32
 #: More in flight with each answer, until a 429 has shown that there is a limit.
 _GROWTH = 2.0
+#: Seconds in which a refusal would have come, and by how much silence widens what is in flight.
+_SILENCE, _WIDER = 0.3, 3.0
 #: Of what may be in flight: as long as less is used, no answer tells that more would do.
 _USED = 0.5
 #: The whole decrease of calls in flight and of their pace.
@@ -51,6 +55,7 @@ class Congestion:
         self._most = most
         self._window = float(min(most, _FIRST_IN_FLIGHT))
         self._fast_until = float(most)
+        self._filled = 0.0
         self.in_flight = 0
         self.resume = 0.0
         self.pace: float | None = None
@@ -71,6 +76,17 @@ class Congestion:
         """Calls that may be in flight."""
         return int(self._window)
 
+    def place(self, now: float) -> float:
+        """Return in how many seconds there is a place for a call; infinity: when one is over."""
+        if self.in_flight < self.window:
+            return 0.0
+        if self._window >= self._fast_until:
+            return math.inf
+        wait = max(0.0, self._filled + _SILENCE - now)
+        if not wait:
+            self._window = min(self._fast_until, self._window * _WIDER)
+        return wait
+
     def wait(self, now: float) -> float:
         """Return in how many seconds the time for another call has come."""
         return max(0.0, self.resume - now, (self._due - now) if self.pace else 0.0)
@@ -79,8 +95,14 @@ class Congestion:
         """Take note of a call that is sent now."""
         self.in_flight += 1
         self._sent.append(now)
+        if self.in_flight == self.window:
+            self._filled = now
         if self.pace:
             self._due = max(self._due, now) + 1 / self.pace
+
+    def sent_since(self, time: float) -> int:
+        """Return how many calls were sent after ``time``, of the last thousands."""
+        return sum(1 for each in self._sent if each > time)
 
     def answered(self, sent: float) -> None:
         """Take note of an answer to a call that was sent at a time; before ``over``."""
@@ -110,7 +132,7 @@ class Congestion:
         if decrease <= 0:
             return
         if sent > self._decreased and self._answered_since:
-            lately = sum(1 for time in self._sent if time > now - 1.0)
+            lately = self.sent_since(now - 1.0)
             self._before = self._window, self.pace or lately
             self._decreased, self._decrease, self._answered_since = now, 0.0, False
             self._pause(sent, asked, now)

@@ -54,8 +54,11 @@ class _Rate:
         if limit is not None:
             self.rate = WindowRate(limit, self._window, self._margin, now)
 
-    def learn(self, told: Window | None, now: float) -> float:
-        """Heed what the endpoint tells; return for how many seconds nothing is to be sent."""
+    def learn(self, told: Window | None, now: float, sent: Callable[[float], int]) -> float:
+        """Heed what the endpoint tells; return for how many seconds nothing is to be sent.
+
+        ``sent`` tells how much of this rate was certainly used since a time.
+        """
         if told is None:
             return 0.0
         if told.limit and told.by_the_minute:
@@ -65,6 +68,11 @@ class _Rate:
                 limit, seconds = self._set, self._window
             if self.rate is None:
                 self.rate = WindowRate(limit, seconds, self._margin, now)
+                # Of the same window as what comes next, whoever sent it: left out of account it
+                # would use the limit up, and that costs a whole window.
+                known = 0.0 if told.remaining is None else told.limit - told.remaining
+                used = max(known / self._lanes, sent(now - seconds))
+                self.rate.take(min(used, limit), now)
             else:
                 self.rate.change(limit, seconds)
         return (told.reset or 0.0) if told.remaining == 0 else 0.0
@@ -171,7 +179,8 @@ class LaneAdmission:
             self._headers_read = now
             told = rate_report(reply.headers)
             pause = max(
-                self._requests.learn(told.requests, now), self._tokens.learn(told.tokens, now)
+                self._requests.learn(told.requests, now, self._congestion.sent_since),
+                self._tokens.learn(told.tokens, now, lambda time: 0),
             )
             if pause:
                 resume = now + min(pause, self._longest_reset)
@@ -186,9 +195,11 @@ class LaneAdmission:
 
     def _wait(self, call: PendingCall, now: float) -> float:
         """Return in how many seconds ``call`` may go; infinity: when another is over."""
-        if self._congestion.in_flight >= self._congestion.window:
-            return math.inf
+        place = self._congestion.place(now)
+        if math.isinf(place):
+            return place
         return max(
+            place,
             self._congestion.wait(now),
             self._requests.wait(1, now),
             self._tokens.wait(self._amount(call), now),

@@ -53,7 +53,8 @@ class EngineSettings:
     divided (see ``transforms.llm.lanes``), None that one process makes all calls. ``rate_window``
     is that minute in seconds, and ``rate_margin`` what a request may be late. ``max_calls`` and
     ``max_cost`` (US dollars at ``price``) bound what the job may send and spend, see
-    ``transforms.llm.budget``.
+    ``transforms.llm.budget``. ``work`` is the folder in which workers leave what others take up
+    (``transforms.llm.work_folder``); only where there are lanes.
 
     An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
     the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
@@ -89,6 +90,7 @@ class EngineSettings:
     max_calls: int | None = None
     max_cost: float | None = None
     price: Price | None = None
+    work: str | None = None
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
     batch: BatchPlaces | None = None

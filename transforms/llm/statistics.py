@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ KEYS = "keys_done"
 KEYS_BEGUN, PARTITIONS_BEGUN = "keys_begun", "partitions_begun"
 
 
+@functools.cache
 def of_prompt(label: str, name: str) -> str:
     """Return the name under which ``name`` is counted for a prompt and model, see ``by_prompt``."""
     return f"{label}/{name}"

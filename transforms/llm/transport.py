@@ -49,11 +49,13 @@ class AiohttpClient(httpx2.AsyncClient):
         )
 
     def build_request(self, method: str, url: Any, **given: Any) -> httpx2.Request:
-        """Return the request as the openai package words it, with no header added."""
+        """Return the request as the openai package words it, with no header added.
+
+        Its headers stay as they were given: that is what aiohttp takes.
+        """
         return httpx2.Request(
             method,
             _parsed(url),
-            headers=given["headers"],
             stream=httpx2.ByteStream(given["content"]),
             extensions={"sent": given},
         )

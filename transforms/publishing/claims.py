@@ -120,7 +120,10 @@ class Lease:
             self._over.set()
             for thread in self._threads:
                 thread.join()
-            storage.remove_file(self._path)
+            try:
+                storage.remove_file(self._path)
+            except OSError as error:
+                logger.warning("the lease could not be given up and has to expire (%s)", error)
 
     def _alive(self) -> dict[str, float]:
         """Return when each claim beside ours was last written, and remove what has expired."""

@@ -15,6 +15,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from transforms.errors import OutputError
@@ -50,7 +51,7 @@ def _lease(dataset_path: str, on_lost: Callable[[], object]) -> Iterator[None]:
     except HeldError as held:
         raise _in_use(dataset_path, held.body) from None
     # A run that is stopped ends without leaving this block.
-    give_up = atexit.register(_give_up, lease)
+    give_up = atexit.register(partial(_give_up, lease))
     try:
         yield
     finally:

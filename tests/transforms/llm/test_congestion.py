@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +44,37 @@ def test_it_begins_with_a_few_and_grows_with_each_answer_to_the_most() -> None:
     answer(congestion, 500, now)
     assert congestion.window == 256
     assert Congestion(7).window == 7
+
+
+def fill(congestion: Congestion, now: float) -> int:
+    """Send as many calls as there are places for, and return their number."""
+    number = 0
+    while not congestion.place(now):
+        congestion.sent(now)
+        number += 1
+    return number
+
+
+def test_silence_makes_places_too_as_long_as_nothing_is_refused() -> None:
+    congestion = Congestion(256)
+    # Time passes before the places are filled, which says nothing.
+    assert fill(congestion, 100.0) == 32
+    assert congestion.place(100.2) == pytest.approx(0.1)
+    assert fill(congestion, 100.31) == 64
+    assert congestion.place(100.31) == pytest.approx(0.3)
+    assert fill(congestion, 100.62) == 160
+    assert congestion.place(200.0) == math.inf
+    assert congestion.window == 256
+
+
+def test_after_a_refusal_silence_makes_no_places() -> None:
+    congestion = Congestion(256)
+    fill(congestion, 0.0)
+    for _ in range(10):
+        congestion.refused(0.0, 0.0, 0.1)
+        congestion.over()
+    assert (congestion.window, congestion.in_flight) == (16, 22)
+    assert congestion.place(50.0) == math.inf
 
 
 def test_what_is_not_used_does_not_grow() -> None:

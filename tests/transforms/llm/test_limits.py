@@ -230,6 +230,22 @@ def test_limits_are_learned_from_headers_and_the_users_stand_where_they_are_lowe
     run(main)
 
 
+def test_what_was_sent_before_a_limit_was_learned_counts_towards_it() -> None:
+    async def main() -> None:
+        clock, first = Clock(), call()
+        gate = Limits(EngineSettings("http://localhost/v1", "fake", "cache", rate_margin=0), clock)
+        assert await gate.admit(first) is None
+        told = {"x_ratelimit_limit_requests": "60", "x_ratelimit_remaining_requests": "40"}
+        gate.settle(first, reply(**told), OK)
+        rate = gate._lane(first)._requests.rate
+        assert rate is not None
+        assert rate.wait(1, clock.now) == pytest.approx(20.0)
+        assert rate.wait(40, clock.now + 20.0) == 0.0
+        assert rate.wait(41, clock.now + 20.0) == pytest.approx(40.0)
+
+    run(main)
+
+
 def test_when_nothing_remains_all_wait_for_the_reset() -> None:
     async def main() -> None:
         clock, first = Clock(), call()

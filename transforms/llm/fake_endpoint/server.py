@@ -55,6 +55,9 @@ class FakeEndpoint:
         statuses: replies by HTTP status.
         bodies: the last thousand, parsed.
         peak: most requests that were in work at once.
+        began: when two requests were first in work at once (what came before, one after the other,
+            is a client that tries the endpoint), else the first; seconds of the event loop's clock.
+        ended: when the last request was over.
         windows: what came in any window.
         batches: its files and offline batches, whose requests are not counted above.
     """
@@ -77,6 +80,7 @@ class FakeEndpoint:
         self.windows = RateWindows(limits or RateLimits())
         self.seed = seed
         self.requests = self.answered = self.in_work = self.peak = 0
+        self.began = self.ended = 0.0
         self.prompt_tokens = self.completion_tokens = 0
         self.seen: Counter[str] = Counter()
         self.completed: Counter[str] = Counter()
@@ -140,6 +144,7 @@ class FakeEndpoint:
             "requests": self.requests,
             "answered": self.answered,
             "peak": self.peak,
+            "seconds": round(self.ended - self.began, 4),
             "bodies": {
                 "distinct": len(self.seen),
                 "most_often_seen": max(self.seen.values(), default=0),
@@ -195,11 +200,14 @@ class FakeEndpoint:
         index = self.requests
         self.requests += 1
         self.in_work += 1
+        if self.peak < min(self.in_work, 2):
+            self.began = asyncio.get_running_loop().time()
         self.peak = max(self.peak, self.in_work)
         try:
             return await self._replied(request, data, index)
         finally:
             self.in_work -= 1
+            self.ended = asyncio.get_running_loop().time()
 
     async def _replied(self, request: web.Request, data: bytes, index: int) -> web.StreamResponse:
         digest = hashlib.sha256(data).digest()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
+import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from transforms.llm.fake_endpoint.faults import FaultPlan
+from transforms.llm.fake_endpoint.replies import Reply
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.fake_endpoint.windows import RateLimits
 
@@ -117,3 +121,30 @@ def test_what_is_no_request_is_refused(body: str) -> None:
         assert status == 400
         assert reply["error"]["code"] == "invalid_request_error"
         assert ask(endpoint, "a")[0] == 200
+
+
+def test_work_begins_where_requests_overlap() -> None:
+    def hang(index: int, body: Mapping[str, Any]) -> Reply | None:
+        return Reply(hang=True) if index == 2 else None
+
+    def left_hanging() -> None:
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(endpoint, "hangs")
+
+    with FakeEndpoint(hang) as endpoint:
+        ask(endpoint, "tries")
+        first = endpoint.began
+        ask(endpoint, "tries again")
+        assert endpoint.began == first > 0
+        hanging = threading.Thread(target=left_hanging)
+        hanging.start()
+        while not endpoint.in_work:
+            time.sleep(0.01)
+        assert endpoint.began == first
+        ask(endpoint, "beside it")
+        began = endpoint.began
+        assert began > first
+        ask(endpoint, "beside it, too")
+        assert endpoint.began == began
+        assert endpoint.counts()["seconds"] == round(endpoint.ended - began, 4) > 0
+    hanging.join()
