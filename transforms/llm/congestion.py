@@ -3,8 +3,8 @@
 Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
 and become three times as many with each round, to the most that is allowed; where answers take
 long, already when some time has passed without a 429, since refusals come at once. Where refusals
-show a limit, they become fewer and the calls slower, once for all that were in flight by then, which tell
-of the same moment. From there on each answer that comes in adds a little.
+show a limit, they become fewer and the calls slower, once for all that were in flight by then,
+which tell of the same moment. From there on each answer that comes in adds a little.
 
 Refusals are weighed by their share of the last outcomes, as DCTCP weighs a network's marks. Up to a
 tenth are no limit: gateways and busy servers refuse a call now and then at any pace. Such a call
