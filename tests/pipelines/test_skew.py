@@ -25,21 +25,28 @@ PEAK = 0.85e9
 pytestmark = pytest.mark.timeout(600)
 
 
+#: Runs a command and tells its peak memory. A process of its own, since a child's peak begins with
+#: that of whoever starts it, and the tests' process may have grown large by now.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
+
+
 def run(*arguments: str) -> int:
     """Run remint to its end, and return its peak memory in bytes."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *arguments, "--model", "fake"],
+    command = [sys.executable, "-m", "pipelines.cli", *arguments, "--model", "fake"]
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURE, *command],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        assert process.stderr is not None
-        told = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, told.decode()
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stderr
+    return int(told.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
