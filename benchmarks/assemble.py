@@ -1,7 +1,7 @@
 """What a run costs beside the model's calls: the size of the release, from files to a version.
 
     python benchmarks/assemble.py [--dataset metricinstruct] [--json] [--rounds 2] [--size N]
-        [--keep DIRECTORY]
+        [--times 10] [--keep DIRECTORY]
 
 Makes up the inputs of the release's size and of a tenth of it. For ``prosocial`` that is 58,137
 dialogues of 165,681 rows with 497,043 votes: seeds, crowd files, and a cache with an answer to
@@ -24,167 +24,39 @@ rounds, since the machine may be busy.
     growth_10x       time of the full size / of a tenth, start and imports taken off both
     validation_s     what the suites add: Great Expectations' import, the checks, their reports
     total_s          the whole run, with suites
+
+``--times 10`` measures something else: how time and memory grow from that size to ten times as
+much, once each, suites included, on the local runner, in the plain script, and on a standalone
+Flink cluster of two TaskManagers (see ``times.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import polars as pl
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.endpoint import fake_endpoint  # noqa: E402
-from benchmarks.inputs import Inputs  # noqa: E402
-from benchmarks.metricinstruct import synthesis as metricinstruct  # noqa: E402
-from benchmarks.metricinstruct.sources import EXAMPLES  # noqa: E402
-from benchmarks.prosocial import synthesis as prosocial  # noqa: E402
-from benchmarks.replies import MODEL  # noqa: E402
+from benchmarks.measured import (  # noqa: E402
+    BENCHMARKS,
+    Cost,
+    check_equal,
+    idle_endpoint,
+    made_inputs,
+    run_plain,
+    run_remint,
+)
+from benchmarks.times import measure_times, show_times  # noqa: E402
 from transforms.publishing.manifest import read_manifest  # noqa: E402
 
 #: The figures of a run, in the order in which they are printed.
 KEYS = ("ratio_to_polars", "peak_gb", "growth_10x", "validation_s", "total_s")
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """What is measured of one dataset.
-
-    Attributes:
-        unit: what its size counts.
-        size: the release's, in that unit.
-        arguments: those with which remint reads its inputs.
-        compared: directories of a version that the plain script writes too.
-        published: numbers of the version's summary that are shown.
-    """
-
-    unit: str
-    size: int
-    arguments: Callable[[Inputs], list[str]]
-    compared: tuple[str, ...]
-    published: tuple[str, ...]
-
-
-BENCHMARKS = {
-    "prosocial": Benchmark(
-        "dialogues",
-        prosocial.RELEASED_DIALOGUES,
-        prosocial.arguments,
-        ("data", "provenance", "annotations", "rejected"),
-        ("dialogues", "rows"),
-    ),
-    "metricinstruct": Benchmark(
-        "examples",
-        EXAMPLES,
-        metricinstruct.arguments,
-        ("data", "structured", "sft", "provenance", "rejected", "dead"),
-        ("rows", "errors", "errors_per_row", "error_free_share", "major_share"),
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a process cost: seconds on the clock and of CPU, and its peak memory in bytes."""
-
-    wall: float
-    cpu: float
-    peak: int
-
-    def __str__(self) -> str:
-        return f"{self.wall:7.1f} s {self.cpu:7.1f} s CPU {self.peak / 1e9:6.2f} GB"
-
-
-@contextlib.contextmanager
-def idle_endpoint() -> Iterator[str]:
-    """Run the fake endpoint and give its base URL.
-
-    A warm run asks it for its models and makes no call; should one be made, the benchmark fails.
-    """
-    with fake_endpoint("--model", MODEL) as base_url:
-        yield base_url
-        with urllib.request.urlopen(base_url.removesuffix("/v1") + "/admin/counts") as response:
-            calls = json.load(response)["requests"]
-    if calls:
-        raise SystemExit(f"the cache was not warm: {calls} calls were made")
-
-
-def cost_of(command: Sequence[str]) -> Cost:
-    """Run ``command`` to its end and return what it cost."""
-    with tempfile.TemporaryFile() as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            output.seek(0)
-            raise SystemExit(output.read().decode(errors="replace")[-4000:])
-    kilobyte = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
-    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * kilobyte)
-
-
-def made_inputs(dataset: str, directory: Path, size: int, base_url: str) -> Inputs:
-    """Make up the inputs of a size.
-
-    In a process of its own: the system counts what this one holds into its children's peaks.
-    """
-    _script(dataset, "synthesis", str(directory), str(size), base_url)
-    return Inputs(dataset, directory, base_url)
-
-
-def _script(dataset: str, name: str, *arguments: str) -> Cost:
-    return cost_of([sys.executable, "-m", f"benchmarks.{dataset}.{name}", *arguments])
-
-
-def run_remint(inputs: Inputs, what: str) -> Cost:
-    """Measure remint on ``inputs``; ``what`` as ``remint_run.py`` takes it."""
-    for version in (inputs.output / inputs.dataset).glob("v*"):
-        shutil.rmtree(version)
-    return cost_of(
-        [
-            *(sys.executable, "-m", "benchmarks.remint_run", what, inputs.dataset),
-            *BENCHMARKS[inputs.dataset].arguments(inputs),
-            *("--output", str(inputs.output), "--model", MODEL, "--base-url", inputs.base_url),
-        ]
-    )
-
-
-def run_plain(inputs: Inputs) -> Cost:
-    """Measure the plain script on ``inputs``."""
-    shutil.rmtree(inputs.plain, ignore_errors=True)
-    places = (str(inputs.directory), inputs.base_url, str(inputs.plain))
-    return _script(inputs.dataset, "plain_polars", *places)
-
-
-def check_equal(inputs: Inputs) -> int:
-    """Return how many rows both sides wrote; they are equal, file by file and row by row."""
-    version, plain = inputs.output / inputs.dataset / "v0001", inputs.plain
-    rows = 0
-    for directory in BENCHMARKS[inputs.dataset].compared:
-        names = sorted(path.name for path in (version / directory).iterdir())
-        if names != sorted(path.name for path in (plain / directory).iterdir()):
-            raise SystemExit(f"{directory}: the two sides wrote different files")
-        for name in names:
-            ours, theirs = (pl.read_parquet(side / directory / name) for side in (version, plain))
-            if not ours.equals(theirs):
-                raise SystemExit(f"{directory}/{name}: the two sides wrote different rows")
-            rows += ours.height
-    return rows
 
 
 def best(rounds: int, *sides: Callable[[], Cost]) -> list[Cost]:
@@ -240,11 +112,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--size", type=int, help="dialogues or examples; the release's by default")
     parser.add_argument("--keep", type=Path, help="a new directory for inputs and outputs")
+    parser.add_argument("--times", type=int, help="so many times that size, against once")
+    parser.add_argument(
+        "--runners",
+        nargs="+",
+        choices=("local", "flink"),
+        default=["local", "flink"],
+        help="of --times",
+    )
     options = parser.parse_args()
     benchmark = BENCHMARKS[options.dataset]
     size = options.size or benchmark.size
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.keep or Path(temporary)
+        if options.times:
+            grown = measure_times(options.dataset, directory, size, options.times, options.runners)
+            print(json.dumps(grown) if options.json else show_times(grown))
+            return
         result = measure(options.dataset, directory, size, options.rounds)
     if options.json:
         print(json.dumps(result))

@@ -116,6 +116,8 @@ def _settings(
     main_url = options.base_url or PUBLIC_ENDPOINT
     base_url = entry.base_url or main_url
     price = price_of(entry.model, options.prices)
+    if options.batch and price is not None:
+        price = price.by_batch()
     if options.max_cost is not None and price is None:
         raise OptionError(
             f"--max-cost needs the price of {entry.model!r}, which is not known: give it with "

@@ -7,6 +7,7 @@ import datetime
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ from transforms.llm.settings import EngineSettings
 from transforms.llm.shared_cache import CACHE_NAME, find_shared_caches
 from transforms.llm.spending import spending_lines
 from transforms.llm.streaming import NAMESPACE
+from transforms.llm.work_folder import new_work_folder, remove_work_folders
 from transforms.publishing import storage
 from transforms.publishing.jobs import RunningJob, check_no_job, forget_job, note_job
 from transforms.publishing.publication import Run, Tables
@@ -153,7 +155,8 @@ def for_partitions(
     if several_processes(options.beam):
         lanes = lanes_for(options.lanes, partitions, settings)
     further = tuple(replace(each, lanes=lanes) for each in settings.further)
-    return replace(settings, partitions=partitions, lanes=lanes, further=further)
+    work = None if lanes is None else new_work_folder(settings)
+    return replace(settings, partitions=partitions, lanes=lanes, work=work, further=further)
 
 
 def chosen_settings(options: RunOptions) -> dict[str, Any]:
@@ -190,6 +193,7 @@ def describe_run(
         prompts={prompt.id: prompt.hash for prompt in prompts.values()},
         models=engine.models,
         prices=engine.prices(),
+        collected=engine.collected(),
         options=told,
     )
 
@@ -209,6 +213,7 @@ def run_pipeline(
         RemintError: what a step raised, or that something could not be written.
     """
     dataset, runner = dataset_of(version), runner_of(flags)
+    remove_work_folders(engine)
     job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
     if runner.outlives_driver:
         note_job(dataset, job)
@@ -219,7 +224,10 @@ def run_pipeline(
         note_job(dataset, job)
         message = f"the job is written down; when it has run, {version.path} is there"
         return PublishResult(Status.DESCRIBED, version.number, version.path, message)
-    told = spending_lines(counts, engine.prices(), engine.max_cost)
+    # Not where the run has failed: a job that its driver has lost may still work.
+    remove_work_folders(engine)
+    spent = Counter(counts) + Counter(engine.collected())
+    told = spending_lines(spent, engine.prices(), engine.max_cost)
     return replace(read_result(version), spending=tuple(told))
 
 

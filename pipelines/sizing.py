@@ -24,8 +24,6 @@ LANES_PER_WORKER = 4
 MEMORY_PER_BYTE = {"prosocial": 3.0, "metricinstruct": 7.0}
 #: A worker with nothing to do: interpreter, Beam, Polars, Great Expectations.
 BASE_BYTES = 600_000_000
-#: What waits for its turn in a lane is held as compressed Arrow: bytes of it for a byte of input.
-HELD_PER_BYTE = 0.5
 #: Lanes that the worker has to which the hash deals most, by their mean.
 UNEVEN = 2
 #: Partitions of a lane in work, and those of a worker that are being finished, see ``streaming``.
@@ -92,7 +90,7 @@ def recommend(
     lanes = lanes_for(LANES_PER_WORKER * workers, there, engine)
     most = min(UNEVEN * -(-lanes // workers), lanes)
     in_work = min(LANE_PARTITIONS * most + FINISHING, there)
-    memory = BASE_BYTES + input_bytes * (per_byte * in_work / there + HELD_PER_BYTE * most / lanes)
+    memory = BASE_BYTES + input_bytes * per_byte * in_work / there
     return Sizing(input_bytes, workers, chosen, lanes, round(memory))
 
 

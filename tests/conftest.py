@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long a case takes says how busy the machine is.
+settings.register_profile("remint", deadline=None)
+settings.load_profile("remint")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ import polars as pl
 
 from transforms.llm.calls import Caller
 from transforms.llm.engine import engine
+from transforms.llm.prices import Price
 from transforms.llm.prompts import Prompt, Sampling
 from transforms.llm.settings import EngineSettings
 from transforms.partitions import Frames
@@ -56,14 +58,27 @@ def texts(partition: int, number: int) -> list[str]:
 def lane_settings(base_url: str, cache: str, rpm: float, lanes: int | None) -> EngineSettings:
     """Return settings with a minute of two seconds."""
     return EngineSettings(
-        base_url, "fake", cache, rpm=rpm, lanes=lanes, rate_window=2.0, rate_margin=0.5
+        base_url,
+        "fake",
+        cache,
+        rpm=rpm,
+        lanes=lanes,
+        rate_window=2.0,
+        rate_margin=0.5,
+        work=f"{cache}-work",
     )
 
 
 def main() -> None:
-    """Work on the partitions named: BASE_URL CACHE RPM LANES TEXTS PARTITION..."""
-    base_url, cache, rpm, lanes, number, *partitions = sys.argv[1:]
-    calls = engine(lane_settings(base_url, cache, float(rpm), int(lanes)))
+    """Work on the partitions named: SETTINGS TEXTS PARTITION...
+
+    SETTINGS is a JSON object of the engine's settings, prices as their numbers.
+    """
+    given, number, *partitions = sys.argv[1:]
+    fields = json.loads(given)
+    if fields.get("price"):
+        fields["price"] = Price(**fields["price"])
+    calls = engine(EngineSettings(**fields))
     work = AskOfAll()
     futures = [calls.submit(int(p), texts(int(p), int(number)), work.work) for p in partitions]
     sys.stdout.write("".join(f"{result}\n" for future in futures for result in future.result()))

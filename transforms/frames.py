@@ -37,13 +37,20 @@ def from_ipc(data: bytes) -> pl.DataFrame:
 
 
 def split_frame(frame: pl.DataFrame, max_bytes: int = MAX_FRAME_BYTES) -> Iterator[pl.DataFrame]:
-    """Yield ``frame`` in row slices that hold about ``max_bytes`` each; nothing for no rows."""
+    """Yield ``frame`` in row slices of at most ``max_bytes``; nothing for no rows.
+
+    A slice may be larger only where it is one row.
+    """
     if frame.height == 0:
         return
-    slices = max(1, -(-int(frame.estimated_size()) // max_bytes))
+    slices = min(frame.height, max(1, -(-int(frame.estimated_size()) // max_bytes)))
     rows = -(-frame.height // slices)
     for start in range(0, frame.height, rows):
-        yield frame.slice(start, rows)
+        part = frame.slice(start, rows)
+        if slices > 1 and part.height > 1 and part.estimated_size() > max_bytes:
+            yield from split_frame(part, max_bytes)  # its rows are larger than others
+        else:
+            yield part
 
 
 def concat(frames: Iterable[pl.DataFrame], schema: Schema) -> pl.DataFrame:

@@ -3,6 +3,8 @@
 Two forms of element occur. A *piece* is ``(partition, (name, bytes))``: one named frame of at most
 8 MB, which is what shuffles move. Steps between shuffles hand on ``(partition, {name: frame})``,
 all of one partition; they say so by the type hint ``PARTITION``, so that ``FrameCoder`` is used.
+Where a runner can't run two steps as one (the second waits for a side input), ``InPieces`` stands
+between them, for else a whole partition would travel as one value.
 Stages themselves are plain functions from named Polars frames to named Polars frames and know
 nothing of Beam.
 """
@@ -28,6 +30,7 @@ PIECES_AHEAD = 64
 
 Frames = dict[str, pl.DataFrame]
 Piece = tuple[str, bytes]
+FramePiece = tuple[str, int, bytes]
 
 #: The type hint of steps that yield partitions.
 PARTITION = tuple[int, dict[str, pl.DataFrame]]
@@ -97,6 +100,60 @@ def gather(pieces: Iterable[Piece]) -> Frames:
     for name, data in sorted(pieces):
         parts.setdefault(name, []).append(from_ipc(data))
     return {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
+
+
+def frame_pieces(frames: Mapping[str, pl.DataFrame]) -> Iterator[FramePiece]:
+    """Yield frames, those without rows too, in pieces: name, number of the piece, Arrow IPC."""
+    for name, frame in frames.items():
+        for part, rows in enumerate(list(split_frame(frame)) or [frame]):
+            yield name, part, to_ipc(rows)
+
+
+def frames_of(pieces: Iterable[FramePiece]) -> Frames:
+    """Return the frames whose pieces these are, as they were, in whatever order these come."""
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for name, _, data in sorted(pieces):
+        parts.setdefault(name, []).append(from_ipc(data))
+    return {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
+
+
+class InPieces(beam.PTransform):  # type: ignore[misc]
+    """Partitions as they are, by way of a shuffle that moves them in pieces.
+
+    Args:
+        joining: pieces of frames that partitions get on the way.
+    """
+
+    def __init__(self, *joining: beam.PCollection) -> None:
+        super().__init__()
+        self._joining = joining
+
+    def expand(self, partitions: beam.PCollection) -> beam.PCollection:
+        """Add the shuffle."""
+        pieces = (
+            partitions | "To pieces" >> beam.FlatMapTuple(_numbered_pieces),
+            *(
+                more | f"Joining {place}" >> beam.MapTuple(_joining_piece)
+                for place, more in enumerate(self._joining)
+            ),
+        )
+        together = beam.MapTuple(lambda number, pieces: (number, frames_of(pieces)))
+        return (
+            pieces
+            | "All pieces" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "To frames" >> together.with_output_types(PARTITION)
+        )
+
+
+def _numbered_pieces(number: int, frames: Frames) -> Iterator[tuple[int, FramePiece]]:
+    for piece in frame_pieces(frames):
+        yield number, piece
+
+
+def _joining_piece(number: int, piece: Piece) -> tuple[int, FramePiece]:
+    name, data = piece
+    return number, (name, 0, data)
 
 
 class ReadToPartitions(beam.DoFn):  # type: ignore[misc]

@@ -143,12 +143,11 @@ def provenance(
 ) -> pl.DataFrame:
     """Return one row per published row: its origin, the choice, prompts and requests."""
     lost = removed.group_by("id").agg(pl.len().alias("errors_removed"))
-    asked = pl.col("prompts").list.len() > 0
     hashes = {name: prompt.hash for name, prompt in prompts.items()}
     sampling = {name: prompt.sampled_with("{}") for name, prompt in prompts.items()}
     return rows.join(lost, on="id", how="left", maintain_order="left").with_columns(
         pl.col("errors_removed").fill_null(0),
-        pl.when(asked).then(pl.lit(MODEL)).alias("model"),
+        pl.col("prompts").list.eval(pl.element().str.replace(r"(?s)^.*$", MODEL)).alias("models"),
         pl.col("prompts").alias("prompt_ids"),
         pl.col("prompts").list.eval(pl.element().replace(hashes)).alias("prompt_hashes"),
         pl.col("prompts").list.eval(pl.element().replace(sampling)).alias("sampling"),

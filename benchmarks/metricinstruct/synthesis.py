@@ -37,6 +37,7 @@ from pipelines.metricinstruct.stages import choose_examples, read_source, select
 from pipelines.metricinstruct.task_prompts import load_task_prompts
 from pipelines.options import DEFAULT_PARTITIONS, parse
 from transforms.keys import partition_of
+from transforms.llm.answers import classify
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, CallClass
 from transforms.llm.prompts import Prompt
@@ -125,7 +126,13 @@ class _Answering:
         if self._end == "refused":
             self._keep(request, prompt, completion(None, refusal="I can't help with that."))
             return Answer(CallClass.REFUSED, request)
-        self._keep(request, prompt, completion("I looked at the output and found it well made."))
+        prose = "I looked at the output and found it well made."
+        body = completion(prose)
+        self._keep(request, prompt, body)
+        # Asked once more with its fault named, it answers the same.
+        fault = classify(200, body, prompt.validate).detail or ""
+        corrected = form.key(form.correction(question, prose, fault), sample)
+        self._keep(corrected, prompt, body)
         return Answer(CallClass.BAD_JSON, request)
 
     def _answer(self, step: str, variables: Mapping[str, Any]) -> dict[str, Any]:

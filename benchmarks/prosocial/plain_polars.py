@@ -243,6 +243,7 @@ def vote_rows(votes: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
     return place.join(votes, on=TURN, maintain_order="left_right").with_columns(
         hashed("annotator", votes["annotator"]),
         pl.lit("crowd").alias("author"),
+        absent.alias("model"),
         absent.alias("prompt_id"),
         absent.alias("request_hash"),
     )

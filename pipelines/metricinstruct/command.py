@@ -23,6 +23,7 @@ from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.inputs import (
     SourceInput,
     excluded_keys,
+    excluded_paths,
     input_fingerprints,
     input_paths,
     source_inputs,
@@ -63,6 +64,7 @@ from transforms.publishing.versions import (
     open_dataset,
     read_dataset,
 )
+from transforms.reading.files import fingerprint
 
 #: What all versions of a dataset share unless its first run says otherwise.
 DATASET_DEFAULTS = {"partitions": DEFAULT_PARTITIONS}
@@ -110,7 +112,8 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             version.path,
         )
         named = by_id(draft.drafting.drafting.prompts)
-        read = input_fingerprints(draft.inputs)
+        beside = [*excluded_paths(options.exclude), *filter(None, [options.filters])]
+        read = [*input_fingerprints(draft.inputs), *map(fingerprint, beside)]
         plan = Plan(
             draft=draft,
             filters=filters,
@@ -118,7 +121,7 @@ def mint(options: MetricInstructOptions) -> PublishResult:
             version=version,
             run=describe_run(options, draft.partitions, read, named, engine),
         )
-        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+        return run_pipeline(partial(build, plan=plan), options.beam, version, draft.engine)
 
 
 def estimate(options: MetricInstructOptions) -> Estimate:

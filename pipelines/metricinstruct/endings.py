@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.metricinstruct import schema
+from pipelines.metricinstruct.sources.beside import STAGE
 from pipelines.metricinstruct.stage_frames import SCHEMAS
 from transforms.frames import Schema
 from transforms.ledger import count_out
@@ -85,7 +86,9 @@ def outcomes(
     """Yield how rows of files, examples and analyses ended, from what is written."""
     of_files, number = pl.col("input_rows").sum(), pl.len()
     outcome, rule, nothing = pl.col("outcome"), pl.col("rule"), pl.lit("")
-    examples = rejected.filter(pl.col("unit") != "input_row")
+    beside = rejected.filter(pl.col("unit").is_in([schema.ANNOTATION, schema.OUTPUT]))
+    yield count_out(STAGE, outcome, rule, beside, number)
+    examples = rejected.filter(pl.col("unit").is_in(["example", "analysis"]))
     analyses = rejected.filter(pl.col("unit") == "analysis")
     held = waiting.filter(pl.col("waits_for") != "limit")
     for stage, refused, later, n in (

@@ -102,14 +102,16 @@ def source_inputs(
     for channel in CHANNELS:
         for name, patterns in sorted(named[channel].items()):
             # Outputs, and what people say of them, are for the real channel.
-            files_beside = [
+            files_of_outputs, inputs, annotated = (
                 tuple(expand(own[name]))
                 if name in own and (channel == REAL or option == "--inputs")
                 else ()
                 for option, own in beside.items()
-            ]
-            for path in _paths(patterns):
-                file = SourceFile(name, channel, path, *files_beside)
+            )
+            for number, path in enumerate(_paths(patterns)):
+                file = SourceFile(
+                    name, channel, path, files_of_outputs, inputs, annotated, number == 0
+                )
                 found.append(SourceInput(file, described.get(name)))
     for one in found:
         check(one)
@@ -142,28 +144,47 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
     """
     keys: set[str] = set()
     for text in exclude:
-        name, equals, pattern = text.partition("=")
-        if equals and name in SOURCES:
-            if SOURCES[name].input_place:
-                raise OptionError(
-                    f"--exclude {text!r}: rows of {name} only number their inputs; give a file of "
-                    "keys, as the column key of `structured` has them"
-                )
-            path, of_some, ids = pattern.partition("#")
-            items = _ids_in(ids) if of_some else None
-            found = read_keys(expand([path]), SOURCES[name], items)
-            if not found:
-                raise InputError(f"--exclude {text!r}: no input of {path} is meant; check the ids")
-            keys.update(found)
-        elif equals and "/" not in name:
-            raise OptionError(
-                f"--exclude {text!r}: there is no source {name}; known are "
-                f"{', '.join(sorted(SOURCES))}"
-            )
-        else:
-            for path in expand([text]):
+        source, paths, ids = _excluded(text)
+        if source is None:
+            for path in paths:
                 keys.update(_keys_in(path))
+            continue
+        found = read_keys(paths, source, None if ids is None else _ids_in(ids))
+        if not found:
+            raise InputError(f"--exclude {text!r}: no input of its files is meant; check the ids")
+        keys.update(found)
     return sorted(keys)
+
+
+def excluded_paths(exclude: Sequence[str]) -> list[str]:
+    """Return every file that ``excluded_keys`` reads, each once, sorted.
+
+    Raises:
+        OptionError, InputError: as ``excluded_keys``.
+    """
+    found = set()
+    for text in exclude:
+        _, paths, ids = _excluded(text)
+        found.update(paths if ids is None else [*paths, ids])
+    return sorted(found)
+
+
+def _excluded(text: str) -> tuple[Source | None, list[str], str | None]:
+    """Return what an ``--exclude`` names: a source, files, and the file of the ids that count."""
+    name, equals, pattern = text.partition("=")
+    if equals and name in SOURCES:
+        if SOURCES[name].input_place:
+            raise OptionError(
+                f"--exclude {text!r}: rows of {name} only number their inputs; give a file of "
+                "keys, as the column key of `structured` has them"
+            )
+        path, of_some, ids = pattern.partition("#")
+        return SOURCES[name], expand([path]), ids if of_some else None
+    if equals and "/" not in name:
+        raise OptionError(
+            f"--exclude {text!r}: there is no source {name}; known are {', '.join(sorted(SOURCES))}"
+        )
+    return None, expand([text]), None
 
 
 def input_paths(inputs: Sequence[SourceInput]) -> list[str]:

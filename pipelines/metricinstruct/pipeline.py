@@ -41,6 +41,7 @@ from transforms.llm.settings import EngineSettings
 from transforms.partitions import (
     PARTITION,
     Frames,
+    InPieces,
     Piece,
     ReadToPartitions,
     gather,
@@ -79,13 +80,19 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     """Add the whole run to ``pipeline``: from ``plan``'s files to its published version."""
     calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
     drafted = _partitions(pipeline, plan.draft) | "Draft analyses" >> calls
-    filtered = drafted | "Filter" >> beam.Map(
-        on_partition(filter_analyses),
-        beam.pvalue.AsSingleton(_profiles(drafted)),
-        plan.filters,
-    ).with_output_types(PARTITION)
+    filtered = (
+        drafted
+        | "Drafted in pieces" >> InPieces()
+        | "Filter"
+        >> beam.Map(
+            on_partition(filter_analyses),
+            beam.pvalue.AsSingleton(_profiles(drafted)),
+            plan.filters,
+        ).with_output_types(PARTITION)
+    )
     _ = (
         filtered
+        | "Filtered in pieces" >> InPieces()
         | "Write shards"
         >> beam.ParDo(
             WriteShards(
@@ -135,7 +142,8 @@ def _selected(chosen: beam.PCollection, settings: SelectionSettings) -> beam.PCo
         | "Selection" >> beam.Map(selection, settings)
     )
     select = beam.Map(on_partition(select_examples), beam.pvalue.AsSingleton(selected), settings)
-    return chosen | "Select" >> select.with_output_types(PARTITION)
+    pieces = "Chosen in pieces" >> InPieces()
+    return chosen | pieces | "Select" >> select.with_output_types(PARTITION)
 
 
 def _profiles(drafted: beam.PCollection) -> beam.PCollection:

@@ -7,12 +7,13 @@ from typing import Any
 
 from pipelines.metricinstruct import schema
 from pipelines.metricinstruct.card import describe
+from pipelines.metricinstruct.sources.beside import STAGE
 from pipelines.metricinstruct.statistics import summarise
 from transforms.publishing.publication import Publication
 
 DATASET = "metricinstruct"
 #: Stages of the ledger, in the order of the work.
-STAGES = ("input_rows", "examples", "analyses", "errors", "human_annotations")
+STAGES = ("input_rows", STAGE, "examples", "analyses", "errors", "human_annotations")
 METADATA: Mapping[str, Any] = {
     "pretty_name": "MetricInstruct, minted by remint",
     "language": ["en", "zh", "de", "ru", "cs", "fr"],

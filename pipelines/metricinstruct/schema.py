@@ -103,6 +103,23 @@ HUMAN_ERRORS: Schema = {
     "line": pl.Int64,
 }
 
+#: What rows of files beside a source are.
+ANNOTATION, OUTPUT = "annotation", "output"
+
+#: One row per row of a file beside a source (--outputs, --annotations), as one file of the source
+#: tells of it.
+BESIDE: Schema = {
+    "unit": pl.String,  # annotation | output
+    "file": pl.String,
+    "line": pl.Int64,  # of a sampling report: the number of the prompt
+    "source": pl.String,
+    "task": pl.String,
+    "item": pl.String,
+    "system": pl.String,
+    "text": pl.String,
+    "used": pl.Boolean,  # whether the source's file has what the row names
+}
+
 #: One row per example that goes on to the model: an example, and how it was chosen.
 CHOSEN: Schema = {
     **EXAMPLES,
@@ -264,7 +281,7 @@ WAITING = pa.schema(
 #: One row per thing that was dropped, by the rule that dropped it.
 REJECTED = pa.schema(
     [
-        pa.field("unit", pa.string()),  # input_row | example | analysis | error
+        pa.field("unit", pa.string()),  # input_row | annotation | output | example | analysis
         pa.field("rule", pa.string()),
         pa.field("value", pa.string()),  # what failed the rule
         pa.field("outcome", pa.string()),  # rejected | duplicate

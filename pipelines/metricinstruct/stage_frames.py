@@ -1,12 +1,12 @@
 """The frames that the stages hand on by name, and their schemas.
 
-Names of frames on the way: ``examples`` and ``human_errors`` as read; ``chosen``, once the outputs
-of each input were chosen; ``analyses`` and ``verdicts``, once the model has answered; ``rows``, the
-analyses that are published, with their examples' columns; and throughout ``rejected``, ``dead``,
-``waiting`` (what ended on the way) and ``counts`` (for the ledger). ``funnel`` is what the filters
-saw, ``answers`` how well the model answered, ``pair_counts`` and ``pair_scores`` are the sums that
-the agreement with human annotators is made of, ``removed`` the errors that made an analysis too
-long.
+Names of frames on the way: ``examples``, ``human_errors`` and ``beside`` as read; ``chosen``, once
+the outputs of each input were chosen; ``analyses`` and ``verdicts``, once the model has answered;
+``rows``, the analyses that are published, with their examples' columns; and throughout
+``rejected``, ``dead``, ``waiting`` (what ended on the way) and ``counts`` (for the ledger).
+``funnel`` is what the filters saw, ``answers`` how well the model answered, ``pair_counts`` and
+``pair_scores`` are the sums that the agreement with human annotators is made of, ``removed`` the
+errors that made an analysis too long.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ REMOVED: Schema = {"id": pl.String, "number": pl.Int64}
 SCHEMAS: Mapping[str, Schema] = {
     "examples": schema.EXAMPLES,
     "human_errors": schema.HUMAN_ERRORS,
+    "beside": schema.BESIDE,
     "chosen": schema.CHOSEN,
     "analyses": ANALYSED,
     "rows": {**ANALYSED, **schema.CHOSEN},

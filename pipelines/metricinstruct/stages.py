@@ -31,6 +31,7 @@ from pipelines.metricinstruct.filter_settings import FilterSettings
 from pipelines.metricinstruct.human_agreement import annotator_pairs
 from pipelines.metricinstruct.inputs import SourceInput
 from pipelines.metricinstruct.selection import Selection, SelectionSettings, select
+from pipelines.metricinstruct.sources.beside import unjoined
 from pipelines.metricinstruct.sources.reading import read_source_file
 from pipelines.metricinstruct.stage_frames import REMOVED, SUMS, named, together
 from transforms.filters import apply, funnel
@@ -52,11 +53,12 @@ def read_source(one: SourceInput) -> Iterator[tuple[str, pl.DataFrame]]:
 def choose_examples(frames: Frames, settings: ChoiceSettings, excluded: Sequence[str]) -> Frames:
     """Choose among the outputs of each input; an input's rows share one split from here on."""
     choice = choose(named(frames, "examples"), settings, excluded)
+    left, joined = unjoined(named(frames, "beside"))
     return {
         "chosen": _one_split(choice.chosen),
         "human_errors": named(frames, "human_errors"),
-        "rejected": together("rejected", named(frames, "rejected"), choice.rejected),
-        "counts": named(frames, "counts"),
+        "rejected": together("rejected", named(frames, "rejected"), choice.rejected, left),
+        "counts": together("counts", named(frames, "counts"), joined),
     }
 
 

@@ -98,14 +98,14 @@ def mint(options: ProsocialOptions) -> PublishResult:
             version.path,
         )
         prompts = draft.drafting.prompts
-        read = [fingerprint(path) for path in files]
+        read = [fingerprint(path) for path in [*files, *filter(None, [options.filters])]]
         plan = Plan(
             draft=draft,
             authorship=Authorship(prompts, options.annotator_salt, engine.extra_bodies()),
             version=version,
             run=describe_run(options, draft.partitions, read, prompts, engine),
         )
-        return run_pipeline(partial(build, plan=plan), options.beam, version, engine)
+        return run_pipeline(partial(build, plan=plan), options.beam, version, draft.engine)
 
 
 def estimate(options: ProsocialOptions) -> Estimate:

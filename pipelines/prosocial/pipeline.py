@@ -22,7 +22,7 @@ from pipelines.prosocial.configurations import (
     with_dialogue_ids,
 )
 from pipelines.prosocial.crowd_files import Unit
-from pipelines.prosocial.duplicates import LOSERS, find_losers, standing
+from pipelines.prosocial.duplicates import find_losers, standing
 from pipelines.prosocial.publication import PUBLICATION
 from pipelines.prosocial.seeds.sources import SeedInput
 from pipelines.prosocial.stages import (
@@ -37,7 +37,6 @@ from pipelines.prosocial.stages import (
 )
 from pipelines.prosocial.statistics import partition_statistics
 from transforms.background import MapAhead
-from transforms.frames import concat, from_ipc, to_ipc
 from transforms.limit import smallest_keys
 from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.rehearsal import RehearsePartitions
@@ -45,6 +44,7 @@ from transforms.llm.settings import EngineSettings
 from transforms.partitions import (
     PARTITION,
     Frames,
+    InPieces,
     Piece,
     ReadToPartitions,
     gather,
@@ -90,13 +90,15 @@ def build(pipeline: beam.Pipeline, plan: Plan) -> None:
     calls = MakeCalls(plan.draft.engine, plan.draft.drafting)
     assembled = _partitions(pipeline, plan.draft) | "Draft dialogues" >> calls
     partitions = plan.draft.partitions
-    standings = _standings(assembled, partitions) | "All standings" >> beam.combiners.ToList()
+    losers = _losers(assembled, partitions)
+    counts = _dialogue_counts(assembled, losers) | "All counts" >> beam.combiners.ToList()
     _ = (
         assembled
+        | "Assembled in pieces" >> InPieces(losers)
         | "Write shards"
         >> beam.ParDo(
             WriteShards(PUBLICATION, plan.version, partitions, PublishableRows(plan.authorship)),
-            beam.pvalue.AsSingleton(standings),
+            beam.pvalue.AsSingleton(counts),
         )
         | "All partitions" >> beam.GroupByKey()
         | "Publish" >> beam.ParDo(Publish(PUBLICATION, plan.run, plan.version))
@@ -141,7 +143,8 @@ def _joined(grouped: beam.PCollection, plan: DraftPlan) -> beam.PCollection:
         | "Last key within the limit" >> beam.Map(smallest_keys, plan.limit)
     )
     join = beam.Map(_join_within, beam.pvalue.AsSingleton(last_key))
-    return selected | "Join crowd within the limit" >> join.with_output_types(PARTITION)
+    pieces = "Selected in pieces" >> InPieces()
+    return selected | pieces | "Join crowd within the limit" >> join.with_output_types(PARTITION)
 
 
 def _select(salt: str, element: tuple[int, Iterable[Piece]]) -> tuple[int, Frames]:
@@ -158,36 +161,25 @@ def _join_within(element: tuple[int, Frames], last_key: str | None) -> tuple[int
     return number, join_crowd(frames, last_key)
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What the whole set says of a partition: its duplicates, and how many dialogues it has left.
+def _losers(assembled: beam.PCollection, partitions: int) -> beam.PCollection:
+    """Return what is a duplicate in each partition, as pieces; schema ``LOSERS``.
 
-    Attributes:
-        partition: the partition.
-        losers: schema ``LOSERS``, as Arrow IPC.
-        dialogues: its dialogues by split.
+    Only hashes of texts are shuffled; the dialogues themselves stay where they are.
     """
-
-    partition: int
-    losers: bytes
-    dialogues: tuple[DialogueCount, ...]
-
-
-def _standings(assembled: beam.PCollection, partitions: int) -> beam.PCollection:
-    """Shuffle hashes of texts, which finds duplicates, and count what dialogues remain.
-
-    The dialogues themselves stay where they are.
-    """
-    losers = (
+    return (
         assembled
         | "Texts by hash" >> beam.FlatMap(_texts_by_hash, partitions)
         | "By text" >> beam.GroupByKey()
         | "Find duplicates" >> beam.FlatMap(_losers_by_partition, partitions)
     )
+
+
+def _dialogue_counts(assembled: beam.PCollection, losers: beam.PCollection) -> beam.PCollection:
+    """Return how many dialogues each partition has left, by split."""
     return (
         {"places": assembled | "Places" >> beam.FlatMapTuple(_places), "losers": losers}
         | "Places and duplicates" >> beam.CoGroupByKey()
-        | "Count dialogues" >> beam.MapTuple(_standing)
+        | "Count dialogues" >> beam.FlatMapTuple(_counts)
     )
 
 
@@ -205,11 +197,10 @@ def _places(number: int, frames: Frames) -> Iterator[tuple[int, Piece]]:
     return to_pieces(number, {"places": places(frames)})
 
 
-def _standing(number: int, groups: Mapping[str, Iterable[Piece]]) -> Standing:
+def _counts(number: int, groups: Mapping[str, Iterable[Piece]]) -> Iterator[DialogueCount]:
     _, frames = gather_group((number, groups))
-    losers = named(frames, "losers")
-    left = standing(named(frames, "places"), losers)
-    return Standing(number, to_ipc(losers), tuple(dialogue_counts(number, left)))
+    left = standing(named(frames, "places"), named(frames, "losers"))
+    yield from dialogue_counts(number, left)
 
 
 @dataclass(frozen=True)
@@ -218,18 +209,18 @@ class PublishableRows:
 
     authorship: Authorship
 
-    def __call__(self, number: int, frames: Frames, standings: Sequence[Standing]) -> Publishable:
+    def __call__(
+        self, number: int, frames: Frames, standings: Sequence[DialogueCount]
+    ) -> Publishable:
         """Return the rows of each configuration of partition ``number``, counts and statistics.
 
         Args:
             number: the partition.
-            frames: its assembled frames.
-            standings: what stands of every partition that has dialogues.
+            frames: its assembled frames, and its duplicates.
+            standings: the dialogues that every partition has left.
         """
-        losers = [from_ipc(one.losers) for one in standings if one.partition == number]
-        finished = finish_partition({**frames, "losers": concat(losers, LOSERS)})
-        counts = [count for one in standings for count in one.dialogues]
-        turns = with_dialogue_ids(finished["turns"], offsets_of(number, counts))
+        finished = finish_partition(frames)
+        turns = with_dialogue_ids(finished["turns"], offsets_of(number, standings))
         rows = configurations(
             turns, {name: finished[name] for name in PUBLISHED_FRAMES}, self.authorship
         )

@@ -32,6 +32,7 @@ IMAGE = "REMINT_IMAGE"
 NOT_IN_TEMPLATES = (
     *("batch", "config", "dry_run"),
     *("embedded_model", "embedded_weights"),
+    "endpoints",  # a file of the machine that starts the run
     "annotator_salt",
 )
 

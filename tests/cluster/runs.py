@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +18,17 @@ from pipelines.metricinstruct.sources.samples import sample_files
 from pipelines.options import parse
 from pipelines.prosocial import command as prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
+from runner_configs.flink.cluster import FlinkCluster
+from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 6
+#: A run on a standalone cluster of two TaskManagers.
+PORTABLE = (
+    *("--runner=PortableRunner", "--parallelism=2", "--environment_type=PROCESS"),
+    '--environment_config={"command": "remint-worker"}',
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,27 @@ def shard_bytes(path: str | Path) -> dict[str, bytes]:
 
 
 def ledger(path: str | Path) -> dict[str, Any]:
-    """Return a version's ledger."""
+    """Return a version's ledger, without which of its answers were called for and which cached."""
     found: dict[str, Any] = json.loads((Path(path) / "ledger.json").read_text())
     assert found["closes"]
+    assert found.pop("calls")
     return found
+
+
+def started(
+    endpoint: FakeEndpoint, output: Path, cluster: FlinkCluster, in_flight: int, *options: str
+) -> subprocess.Popen[bytes]:
+    """Start a run on ``cluster`` as a process of its own."""
+    arguments = PROSOCIAL.arguments(
+        endpoint.base_url,
+        output,
+        *("--concurrency", str(in_flight), *PORTABLE, *options),
+        f"--job_endpoint={cluster.job_endpoint}",
+        f"--flink_master={cluster.master}",
+    )
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", "prosocial", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+    )

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner_configs.flink.cluster import FlinkCluster
-from tests.cluster.runs import PROSOCIAL
-from tests.cluster.test_kill import PORTABLE, started
+from tests.cluster.runs import PORTABLE, PROSOCIAL, started
 from transforms.errors import EndpointError, OutputError
 from transforms.llm.fake_endpoint.latency import constant
 from transforms.llm.fake_endpoint.server import FakeEndpoint
@@ -27,7 +26,7 @@ def test_a_job_without_its_driver_keeps_other_runs_off_until_it_has_published(
 ) -> None:
     dataset = tmp_path / "prosocial"
     with FakeEndpoint(latency=constant(0.1)) as endpoint:
-        with started(endpoint, tmp_path, flink) as run:
+        with started(endpoint, tmp_path, flink, 4) as run:
             while endpoint.answered < 40:
                 assert run.poll() is None
                 time.sleep(0.01)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +10,7 @@ import pytest
 
 from runner_configs.flink.cluster import FlinkCluster, running_cluster
 from tests.cluster.conftest import JARS
-from tests.cluster.runs import PROSOCIAL, ROOT, ledger, shard_bytes
+from tests.cluster.runs import PROSOCIAL, ledger, shard_bytes, started
 from transforms.llm.fake_endpoint.latency import constant
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 
@@ -21,32 +18,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 #: Calls in flight of each of the two workers.
 IN_FLIGHT = 4
-PORTABLE = (
-    *("--runner=PortableRunner", "--parallelism=2", "--environment_type=PROCESS"),
-    '--environment_config={"command": "remint-worker"}',
-)
 
 
 def cached(output: Path) -> int:
     """Return how many answers are in the cache below ``output``."""
     return sum(path.read_bytes().count(b"\n") for path in output.rglob("*.jsonl"))
-
-
-def started(endpoint: FakeEndpoint, output: Path, cluster: FlinkCluster) -> subprocess.Popen[bytes]:
-    """Start a run on ``cluster`` as a process of its own."""
-    arguments = PROSOCIAL.arguments(
-        endpoint.base_url,
-        output,
-        *("--concurrency", str(IN_FLIGHT), *PORTABLE),
-        f"--job_endpoint={cluster.job_endpoint}",
-        f"--flink_master={cluster.master}",
-    )
-    return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", "prosocial", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-    )
 
 
 def test_a_killed_task_manager_is_replaced_and_no_finished_call_repeated(tmp_path: Path) -> None:
@@ -55,7 +31,7 @@ def test_a_killed_task_manager_is_replaced_and_no_finished_call_repeated(tmp_pat
         expected = PROSOCIAL.mint(PROSOCIAL.arguments(endpoint.base_url, undisturbed))
         calls, asked = endpoint.requests, endpoint.seen.copy()
         endpoint.latency = lambda index: 0.1
-        with started(endpoint, output, cluster) as run:
+        with started(endpoint, output, cluster, IN_FLIGHT) as run:
             while endpoint.answered < calls + calls // 3:
                 assert run.poll() is None
                 time.sleep(0.01)
@@ -81,7 +57,7 @@ def test_a_stopped_run_cancels_its_job(tmp_path: Path, flink: FlinkCluster) -> N
 
     cancelled = jobs("cancelled")
     with FakeEndpoint(latency=constant(0.1)) as endpoint:
-        with started(endpoint, tmp_path, flink) as run:
+        with started(endpoint, tmp_path, flink, IN_FLIGHT) as run:
             while endpoint.answered < 40:
                 assert run.poll() is None
                 time.sleep(0.01)

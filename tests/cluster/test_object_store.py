@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import boto3
 import datasets
 import pytest
 
@@ -21,8 +20,15 @@ from pipelines.cli import main
 from pipelines.runners import use_filesystems
 from runner_configs.flink.cluster import running_cluster
 from tests.cluster.conftest import JARS, S3_KEY, S3_SECRET
-from tests.cluster.runs import METRICINSTRUCT, PROSOCIAL, ROOT, Dataset, ledger, shard_bytes
-from tests.cluster.test_kill import PORTABLE
+from tests.cluster.runs import (
+    METRICINSTRUCT,
+    PORTABLE,
+    PROSOCIAL,
+    ROOT,
+    Dataset,
+    ledger,
+    shard_bytes,
+)
 from transforms.errors import OutputError
 from transforms.llm.cache import load_folder
 from transforms.llm.fake_endpoint.latency import constant
@@ -34,6 +40,8 @@ from transforms.publishing.lock import lock_dataset
 from transforms.publishing.manifest import read_manifest
 from transforms.publishing.publish import Status
 from transforms.publishing.versions import claim_version, latest_version, versions
+
+boto3 = pytest.importorskip("boto3", reason="needs remint[s3]")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

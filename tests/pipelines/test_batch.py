@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from pipelines.cli import main
 from pipelines.metricinstruct.command import mint as mint_metricinstruct
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.options import parse
+from pipelines.prosocial.command import estimate
 from pipelines.prosocial.command import mint as mint_prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 
+USED = ("calls_batched", "tokens_prompt", "tokens_completion")
 PIPELINES = Path(__file__).resolve().parents[2] / "pipelines"
 
 
@@ -87,6 +91,36 @@ def test_runs_by_batches_end_in_the_version_of_a_run_by_calls(
     # Run by calls it finds all that batches have answered.
     assert run(endpoint, tmp_path / "batches").status is Status.UNCHANGED
     assert endpoint.requests == counts.total()
+
+
+def test_what_batches_cost_is_told_estimated_and_stands_in_the_ledger(
+    endpoint: FakeEndpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "remint.batch")
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("models: {fake: {input: 2, output: 8, batch: 0.5}}\n")
+    output, more = tmp_path / "o", ("--batch", "--prices", str(prices), "--partitions", "1")
+    seeds = PIPELINES / "prosocial/samples/social-chem-101.sample.tsv"
+    arguments = ["--seeds", f"socialchemistry={seeds}", "--crowd", "llm", "--limit", "12"]
+    given = [*arguments, *common(endpoint, output), *more]
+    batches = estimate(parse(prosocial_parser(), ProsocialOptions, given))
+    given.remove("--batch")
+    calls = estimate(parse(prosocial_parser(), ProsocialOptions, given))
+    assert batches.cost is not None
+    assert batches.cost == pytest.approx((calls.cost or 0) / 2)
+    told, cost, used = [prosocial(endpoint, output, *more)], 0.0, Counter[str]()
+    while "run again to collect them" in caplog.text:
+        caplog.clear()
+        told.append(prosocial(endpoint, output, *more))
+        for row in json.loads((Path(told[-1].path) / "ledger.json").read_text())["calls"]:
+            cost += row["cost"]
+            used.update({name: row.get(name, 0) for name in USED})
+    assert used["calls_batched"] == endpoint.batches.answered.total() == batches.calls
+    assert used["tokens_prompt"] == pytest.approx(batches.prompt_tokens, rel=0.05)
+    expected = (used["tokens_prompt"] * 1 + used["tokens_completion"] * 4) / 1e6
+    assert cost == pytest.approx(expected)
+    assert not any("collected from batches now" in line for line in told[0].spending)
+    assert any("collected from batches now" in line for line in told[1].spending)
 
 
 def test_the_embedded_model_has_no_batches(

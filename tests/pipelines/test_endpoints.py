@@ -78,6 +78,14 @@ def written(folder: Path, **content: Any) -> str:
     return str(path)
 
 
+def entry_of(
+    other: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, key: str = "sk-other"
+) -> dict[str, str]:
+    """Return the entry of an endpoint with a key of its own, and put that into the environment."""
+    monkeypatch.setenv("OTHER_KEY", key)
+    return {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
+
+
 def rows(result: PublishResult, configuration: str) -> pl.DataFrame:
     assert result.status is Status.PUBLISHED, result.message
     return pl.read_parquet(sorted(Path(result.path).glob(f"{configuration}/*.parquet")))
@@ -142,8 +150,7 @@ def test_each_analysis_names_the_model_of_each_of_its_steps(
 def test_endpoints_share_dialogues_by_weight_and_keep_them(
     endpoint: FakeEndpoint, other: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTHER_KEY", "sk-other")
-    second = {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
+    second = entry_of(other, monkeypatch)
     file = written(
         tmp_path,
         endpoints={"second": second},
@@ -164,8 +171,7 @@ def test_endpoints_share_dialogues_by_weight_and_keep_them(
 def test_a_fallback_is_asked_where_the_first_fails_and_stays(
     other: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTHER_KEY", "sk-other")
-    second = {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
+    second = entry_of(other, monkeypatch)
     file = written(
         tmp_path,
         endpoints={"second": second},
@@ -257,8 +263,7 @@ def test_every_endpoint_and_model_is_looked_at_first(
 ) -> None:
     with pytest.raises(EndpointError, match="has no model 'huge'"):
         prosocial(endpoint, tmp_path / "o", "--model-for", "vote=huge")
-    monkeypatch.setenv("OTHER_KEY", "sk-wrong")
-    second = {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
+    second = entry_of(other, monkeypatch, key="sk-wrong")
     file = written(tmp_path, endpoints={"second": second}, steps={"vote": "second"})
     with pytest.raises(EndpointError, match="set env:OTHER_KEY to one that is valid"):
         prosocial(endpoint, tmp_path / "o", "--endpoints", file)
@@ -301,8 +306,7 @@ def test_batches_go_to_each_endpoint_and_end_in_the_version_of_a_run_by_calls(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "remint.batch")
-    monkeypatch.setenv("OTHER_KEY", "sk-other")
-    second = {"base_url": other.base_url, "model": "cheap", "api_key": "env:OTHER_KEY"}
+    second = entry_of(other, monkeypatch)
     entries = {"second": second, "third": {"model": "cheap", "extra_body": {}, "rpm": 9000}}
     steps = {"vote": "second", "respond": {"share": {"main": 1, "third": 1}}}
     file = written(tmp_path, endpoints=entries, steps=steps)

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from transforms.frames import MAX_FRAME_BYTES, split_frame
 from transforms.keys import content_key, fraction_of, normalise_text, partition_of
-from transforms.partitions import FrameCoder, Frames, gather, on_partition, scatter, to_pieces
+from transforms.partitions import (
+    FrameCoder,
+    Frames,
+    frame_pieces,
+    frames_of,
+    gather,
+    on_partition,
+    scatter,
+    to_pieces,
+)
 
 
 def keyed(texts: list[str]) -> pl.DataFrame:
@@ -56,8 +65,32 @@ def test_a_large_frame_travels_in_pieces_of_at_most_eight_megabytes() -> None:
     pieces = list(to_pieces(3, {"rows": frame}))
     assert len(pieces) > 2
     parts = [gather([piece])["rows"] for _, piece in pieces]
-    assert all(part.estimated_size() <= MAX_FRAME_BYTES * 1.1 for part in parts)
+    assert all(part.estimated_size() <= MAX_FRAME_BYTES for part in parts)
     assert pl.concat(parts).equals(frame)
+
+
+@given(st.lists(st.integers(0, 400), max_size=60), st.integers(1, 500))
+def test_no_slice_is_larger_than_it_may_be(lengths: list[int], most: int) -> None:
+    frame = pl.DataFrame({"text": ["x" * length for length in lengths]}, {"text": pl.String})
+    parts = list(split_frame(frame, most))
+    assert all(part.height == 1 or part.estimated_size() <= most for part in parts)
+    assert pl.concat([frame.clear(), *parts]).equals(frame)
+
+
+@given(st.lists(st.integers(), max_size=9), st.randoms())
+def test_frames_come_out_of_their_pieces_as_they_went_in(
+    column: list[int], shuffler: random.Random
+) -> None:
+    frames = {
+        "a": pl.DataFrame({"x": [n % 7 for n in column]}, {"x": pl.Int64}),
+        "b": keyed(["c"]),
+        "none": keyed([]),
+    }
+    pieces = list(frame_pieces(frames))
+    shuffler.shuffle(pieces)
+    found = frames_of(pieces)
+    assert found.keys() == frames.keys()
+    assert all(found[name].equals(frame) for name, frame in frames.items())
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"))))

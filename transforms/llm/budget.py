@@ -7,7 +7,9 @@ cheaper than that waits for them, items in progress first. The first call that c
 ends the spending: it and all later ones are refused, and what is in flight finishes.
 
 A budget is one run's. Where several processes make the calls it is divided over the lanes like
-every limit (see ``transforms.llm.lanes``), so a lane that needs less than its share leaves some.
+every limit (see ``transforms.llm.lanes``), so a lane that needs less than its share leaves some;
+and a lane spends only what it has leased, so that who takes it over from a dead worker does not
+spend that once more (see ``transforms.llm.leases``).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from transforms.llm.answers import Verdict
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Reply
 from transforms.llm.lanes import lane_of
+from transforms.llm.leases import Amount, LaneLeases
 from transforms.llm.prices import Price
 from transforms.llm.settings import EngineSettings
 
@@ -40,15 +43,28 @@ class LaneBudget:
         max_calls: requests that may be sent, repeated ones among them; None is no bound.
         max_cost: US dollars that they may cost; None is no bound.
         prices: of all models that are called, where there is ``max_cost``.
+        folder: the run's work folder; None where no other process may have spent of the budget.
+        lane: the lane's number.
     """
 
     def __init__(
-        self, max_calls: int | None, max_cost: float | None, prices: Mapping[str, Price]
+        self,
+        max_calls: int | None,
+        max_cost: float | None,
+        prices: Mapping[str, Price],
+        folder: str | None = None,
+        lane: int = 0,
     ) -> None:
         self._max_calls = max_calls
         self._max_cost = None if max_cost is None else round(max_cost * _WHOLE)
         self._prices = prices
         self._calls = self._spent = self._reserved = 0
+        self._leases: LaneLeases | None = None
+        if folder is not None:
+            bounds = Amount(self._max_calls or 0, self._max_cost or 0)
+            self._leases = LaneLeases(folder, lane, bounds)
+        self._leased = self._of_others = Amount(0, 0)
+        self._leasing: asyncio.Task[None] | None = None
         self._stopped = False
         self._order = itertools.count()
         self._waiting: list[tuple[int, int, int, asyncio.Future[bool]]] = []
@@ -94,9 +110,12 @@ class LaneBudget:
             _, _, most, place = self._waiting[0]
             if not place.done():
                 self._stopped = self._stopped or not self._may_fit(most)
-                if not (self._stopped or self._fits(most)):
-                    return  # until one in flight is over
                 if not self._stopped:
+                    if not self._fits(most):
+                        return  # until one in flight is over
+                    if not self._is_leased(most):
+                        self._lease(most)
+                        return
                     self._calls += 1
                     self._reserved += most
                 place.set_result(not self._stopped)
@@ -104,12 +123,51 @@ class LaneBudget:
 
     def _may_fit(self, most: int) -> bool:
         """Whether there will be room at last if nothing in flight costs anything."""
-        if self._max_calls is not None and self._calls >= self._max_calls:
+        calls, money = self._of_others
+        if self._max_calls is not None and calls + self._calls >= self._max_calls:
             return False
-        return self._max_cost is None or self._spent + most <= self._max_cost
+        return self._max_cost is None or money + self._spent + most <= self._max_cost
 
     def _fits(self, most: int) -> bool:
-        return self._max_cost is None or self._spent + self._reserved + most <= self._max_cost
+        needed = self._of_others.money + self._needed(most).money
+        return self._max_cost is None or needed <= self._max_cost
+
+    def _needed(self, most: int) -> Amount:
+        """Return all that this process will have spent at most once a call is over."""
+        calls = 0 if self._max_calls is None else self._calls + 1
+        money = 0 if self._max_cost is None else self._spent + self._reserved + most
+        return Amount(calls, money)
+
+    def _is_leased(self, most: int) -> bool:
+        needed = self._needed(most)
+        leased = self._leased
+        return self._leases is None or (
+            needed.calls <= leased.calls and needed.money <= leased.money
+        )
+
+    def _lease(self, most: int) -> None:
+        """Take a lease that a call fits into, and go on once it is written down."""
+        if self._leasing is None or self._leasing.done():
+            needed = self._needed(most)
+            least = Amount(
+                max(0, needed.calls - self._leased.calls),
+                max(0, needed.money - self._leased.money),
+            )
+            self._leasing = asyncio.get_running_loop().create_task(self._take_lease(least))
+
+    async def _take_lease(self, least: Amount) -> None:
+        assert self._leases is not None  # noqa: S101 - nothing is to be leased without them
+        try:
+            self._of_others, lease = await asyncio.to_thread(self._leases.take, least)
+        except OSError as error:
+            while self._waiting:
+                place = heapq.heappop(self._waiting)[3]
+                if not place.done():
+                    place.set_exception(error)
+            return
+        self._leased = Amount(self._leased.calls + lease.calls, self._leased.money + lease.money)
+        self._leasing = None
+        self._serve()
 
     def _most(self, call: PendingCall) -> int:
         return self._cost(call.model, call.size, call.completion_tokens, 0)
@@ -162,4 +220,5 @@ def _share(lane: int, settings: EngineSettings) -> LaneBudget:
     if calls is not None:
         whole, left = divmod(calls, lanes)
         calls = whole + (lane < left)
-    return LaneBudget(calls, None if cost is None else cost / lanes, settings.prices())
+    cost = None if cost is None else cost / lanes
+    return LaneBudget(calls, cost, settings.prices(), settings.work, lane)

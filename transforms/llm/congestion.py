@@ -2,12 +2,18 @@
 
 Additive increase, multiplicative decrease, as networks do it. The calls in flight begin with a few
 and become three times as many with each round, to the most that is allowed; where answers take
-long, already when some time has passed without a 429, since refusals come at once. A 429 halves
-them and slows the calls down; calls that were in flight by then change nothing more, for they tell
-nothing new. From there on each answer that comes in adds a little.
+long, already when some time has passed without a 429, since refusals come at once. Where refusals
+show a limit, they become fewer and the calls slower, once for all that were in flight by then,
+which tell of the same moment. From there on each answer that comes in adds a little.
 
-A few 429s among many answers are no limit: gateways and busy servers refuse a call now and then at
-any pace. Such a call waits as it is asked to, and the others go on.
+Refusals are weighed by their share of the last outcomes, as DCTCP weighs a network's marks. Up to a
+tenth are no limit: gateways and busy servers refuse a call now and then at any pace. Such a call
+waits as it is asked to, and the others go on. Above that nothing is added, and above a fifth the
+decrease grows with the share, to a halving: a limit refuses nearly all that come above it, and is
+met with the whole decrease within a round, while chance hardly comes there and is then met gently.
+
+After a decrease all pause. Refusals that come before the next answer tell of the same full window,
+so they pause the calls again and decrease nothing more.
 """
 
 from __future__ import annotations
@@ -23,12 +29,15 @@ _GROWTH = 2.0
 _SILENCE, _WIDER = 0.3, 3.0
 #: Of what may be in flight: as long as less is used, no answer tells that more would do.
 _USED = 0.5
+#: The whole decrease of calls in flight and of their pace.
 _FEWER, _SLOWER = 0.5, 0.7
 #: Calls a second: each answer adds so much, and no 429 leaves less.
 _FASTER = _SLOWEST = 1 / 60
-#: Of the last outcomes, the share of 429s from which on they show a limit. Above a real limit
-#: nearly all are refused; heeding each of 1 % of chance refusals leaves 15 calls a second of 387.
-_LAST, _LIMITING = 100, 0.1
+#: Of so many last outcomes the share of 429s is looked at.
+_LAST = 100
+#: Shares: above the first nothing is added; between the others the decrease grows. Of a chance of
+#: a tenth, a hundred outcomes have more than the second once in a thousand times.
+_CHANCE, _LIMITING, _LIMITED = 0.1, 0.2, 0.4
 #: Seconds of silence after a 429 that does not ask for any; twice as many each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 
@@ -51,10 +60,16 @@ class Congestion:
         self.resume = 0.0
         self.pace: float | None = None
         self._due = 0.0
-        self._decreased = float("-inf")
+        #: The last decrease: when, its size from 0 to 1, what it began with, and whether a call
+        #: that was sent after it has been answered.
+        self._decreased, self._decrease = float("-inf"), 0.0
+        self._before = self._window, 0.0
+        self._answered_since = True
+        self._paused = float("-inf")
         self._in_a_row = 0
         self._sent: deque[float] = deque(maxlen=4096)
-        self._refusals: deque[bool] = deque(maxlen=_LAST)
+        self._outcomes: deque[bool] = deque(maxlen=_LAST)
+        self._refusals = 0
 
     @property
     def window(self) -> int:
@@ -91,10 +106,15 @@ class Congestion:
 
     def answered(self, sent: float) -> None:
         """Take note of an answer to a call that was sent at a time; before ``over``."""
-        self._refusals.append(False)
+        if self._is_told(sent):
+            return
+        share = self._share_with(refused=False)
         if sent <= self._decreased:
             return
         self._in_a_row = 0
+        self._answered_since = True
+        if share > _CHANCE:
+            return
         if self.pace:
             self.pace += _FASTER
         if self.in_flight >= self._window * _USED:
@@ -103,24 +123,51 @@ class Congestion:
 
     def refused(self, sent: float, asked: float | None, now: float) -> None:
         """Take note of a 429 for a call sent at a time, which ``asked`` to wait so many seconds."""
-        self._refusals.append(True)
-        if sum(self._refusals) < _LIMITING * len(self._refusals):
+        if not self._answered_since:
+            self._pause(sent, asked, now)
+        if self._is_told(sent):
             return
-        if asked is not None:
-            self.resume = max(self.resume, now + asked)
-        if sent <= self._decreased:
+        share = self._share_with(refused=True)
+        decrease = min(1.0, (share - _LIMITING) / (_LIMITED - _LIMITING))
+        if decrease <= 0:
             return
-        self._decreased = now
-        self._window = self._fast_until = max(1.0, self._window * _FEWER)
-        lately = self.sent_since(now - 1.0)
-        before = lately if self.pace is None else min(self.pace, lately)
-        self.pace = max(_SLOWEST, before * _SLOWER)
+        if sent > self._decreased and self._answered_since:
+            lately = self.sent_since(now - 1.0)
+            self._before = self._window, self.pace or lately
+            self._decreased, self._decrease, self._answered_since = now, 0.0, False
+            self._pause(sent, asked, now)
+        if sent > self._decreased or decrease <= self._decrease:
+            return
+        self._decrease = decrease
+        window, pace = self._before
+        self._window = self._fast_until = max(1.0, window * (1 - (1 - _FEWER) * decrease))
+        self.pace = max(_SLOWEST, pace * (1 - (1 - _SLOWER) * decrease))
         self._due = now
-        if asked is None:
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._in_a_row)
-            self.resume = max(self.resume, now + pause)
-            self._in_a_row += 1
+        if decrease == 1.0:
+            self._outcomes.clear()  # they tell of what is over
+            self._refusals = 0
 
     def over(self) -> None:
         """Take note that a call is over, or was never sent."""
         self.in_flight -= 1
+
+    def _is_told(self, sent: float) -> bool:
+        """Return whether what a call of that time can tell was met with a whole decrease."""
+        return sent <= self._decreased and self._decrease == 1.0
+
+    def _share_with(self, *, refused: bool) -> float:
+        """Return the share of 429s with another outcome; a call in flight is no 429 till it is."""
+        if len(self._outcomes) == _LAST:
+            self._refusals -= self._outcomes[0]
+        self._outcomes.append(refused)
+        self._refusals += refused
+        return self._refusals / max(1, min(_LAST, len(self._outcomes) + self.in_flight - 1))
+
+    def _pause(self, sent: float, asked: float | None, now: float) -> None:
+        if asked is not None:
+            self.resume = max(self.resume, now + asked)
+        elif sent > self._paused:
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._in_a_row)
+            self.resume = max(self.resume, now + pause)
+            self._in_a_row += 1
+            self._paused = now

@@ -245,6 +245,7 @@ class Engine:
         for job in list(self._jobs):
             self._abandon(job)
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_default_executor()  # which may be writing down a lease
         for each in self._calls:
             await each.close()
 

@@ -180,11 +180,12 @@ class ItemCaller:
             self._cache.put(key, prompt.id, outcome.reply.status, outcome.reply.body)
 
     def _count(self, label: str, counts: Mapping[str, int]) -> None:
-        named = {**counts, **{counted.of_prompt(label, name): counts[name] for name in counts}}
-        for name, number in named.items():
+        for name, number in counts.items():
             self._counts[name] += number
-        if self._calls is not None:
-            statistics.add(named)  # while replaying they are added once at the end
+            self._counts[counted.of_prompt(label, name)] += number
+        if self._calls is not None:  # while replaying they are added once at the end
+            by_prompt = {counted.of_prompt(label, name): counts[name] for name in counts}
+            statistics.add({**counts, **by_prompt})
 
 
 def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:

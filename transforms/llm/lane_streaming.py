@@ -3,7 +3,9 @@
 Where one process makes all calls, partitions stream through it as they come. Where several do, a
 lane's partitions are brought together first: a runner hands the group to one worker, and only when
 that has failed to another one. The limits are divided over the lanes (``transforms.llm.lanes``),
-so no worker has to know of another.
+so no worker has to know of another. The group is of partitions' numbers alone, their frames wait
+in the run's work folder: so a worker holds the partitions that it works on, not a lane's part of
+the dataset.
 """
 
 from __future__ import annotations
@@ -14,14 +16,11 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.frames import from_ipc, split_frame, to_ipc
 from transforms.llm.lanes import lane_of
 from transforms.llm.settings import EngineSettings
 from transforms.llm.streaming import CallPartitions, PartitionWork
+from transforms.llm.work_folder import leave_partition, take_partition
 from transforms.partitions import PARTITION, Frames
-
-#: A part of one frame: partition, name of the frame, number of the part, Arrow IPC.
-LanePiece = tuple[int, str, int, bytes]
 
 #: Partitions of a lane that are worked on at once: the next one while the last has stragglers.
 _LANE_PARTITIONS = 2
@@ -49,49 +48,36 @@ class MakeCalls(beam.PTransform):  # type: ignore[misc]
         calls = beam.ParDo(CallLanes(self._settings, self._work))
         return (
             partitions
-            | "To lanes" >> beam.FlatMap(to_lane, lanes)
+            | "To lanes" >> beam.Map(_to_lane, lanes, _work_folder(self._settings))
             | "By lane" >> beam.GroupByKey()
             | "Make calls by lane" >> calls.with_output_types(PARTITION)
         )
 
 
-def to_lane(element: tuple[int, Frames], lanes: int) -> Iterator[tuple[int, LanePiece]]:
-    """Yield a partition's frames, with and without rows, as pieces for its lane."""
+def _to_lane(element: tuple[int, Frames], lanes: int, folder: str) -> tuple[int, int]:
+    """Leave a partition for its lane, and return the lane with the partition's number."""
     number, frames = element
-    for name, frame in frames.items():
-        for part, rows in enumerate(list(split_frame(frame)) or [frame]):
-            yield lane_of(number, lanes), (number, name, part, to_ipc(rows))
+    leave_partition(folder, number, frames)
+    return lane_of(number, lanes), number
 
 
-def partitions_of(pieces: Iterable[LanePiece]) -> Iterator[tuple[int, list[LanePiece]]]:
-    """Yield the partitions that ``pieces`` are of, by number, each with its pieces in order."""
-    found: dict[int, list[LanePiece]] = {}
-    for piece in pieces:
-        found.setdefault(piece[0], []).append(piece)
-    for number in sorted(found):
-        yield number, sorted(found[number], key=lambda piece: piece[1:3])
-
-
-def frames_of(pieces: Iterable[LanePiece]) -> Frames:
-    """Return the frames whose pieces these are, as they were."""
-    frames: Frames = {}
-    for _, name, _, data in pieces:
-        frame = from_ipc(data)
-        frames[name] = frames[name].vstack(frame) if name in frames else frame
-    return frames
+def _work_folder(settings: EngineSettings) -> str:
+    if settings.work is None:
+        raise ValueError("with lanes the settings must name a work folder")
+    return settings.work
 
 
 class CallLanes(CallPartitions[tuple[int, Frames], Any, Any]):
-    """Elements ``(lane, pieces of its partitions)`` to what ``work.finish`` makes of partitions.
+    """Elements ``(lane, numbers of its partitions)`` to what ``work.finish`` makes of these.
 
     Lanes of a bundle are worked on at once, since each has its share of the limits; of a lane some
-    partitions at a time. What waits is held as Arrow IPC.
+    partitions at a time.
     """
 
     def start_bundle(self) -> None:
         """Start with nothing held."""
         super().start_bundle()
-        self._waiting: dict[int, deque[tuple[int, list[LanePiece]]]] = {}
+        self._waiting: dict[int, deque[int]] = {}
 
     def process(
         self,
@@ -101,9 +87,9 @@ class CallLanes(CallPartitions[tuple[int, Frames], Any, Any]):
     ) -> Iterator[Any]:
         """Begin with one lane, and yield the outputs of the partitions that are done."""
         lane: int
-        pieces: Iterable[LanePiece]
-        lane, pieces = element
-        self._waiting[lane] = deque(partitions_of(pieces))
+        numbers: Iterable[int]
+        lane, numbers = element
+        self._waiting[lane] = deque(sorted(numbers))
         for _ in range(_LANE_PARTITIONS):
             self._submit_next(lane, timestamp, (window,))
         yield from self._done(leave=len(self._held))
@@ -114,5 +100,6 @@ class CallLanes(CallPartitions[tuple[int, Frames], Any, Any]):
 
     def _submit_next(self, lane: int, timestamp: Any, windows: tuple[Any, ...]) -> None:
         if self._waiting[lane]:
-            number, pieces = self._waiting[lane].popleft()
-            self._submit(number, (number, frames_of(pieces)), timestamp, windows)
+            number = self._waiting[lane].popleft()
+            frames = take_partition(_work_folder(self._settings), number)
+            self._submit(number, (number, frames), timestamp, windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from transforms.errors import InputError
 PRICES = Path(__file__).with_name("prices.yaml")
 
 _MILLION = 1_000_000
-_FIELDS = frozenset({"input", "cached_input", "output", "source", "as_of"})
+_FIELDS = frozenset({"input", "cached_input", "output", "batch", "source", "as_of"})
 #: What names a model's snapshot of a day, which costs what the model costs.
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
@@ -25,8 +25,9 @@ _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 class Price:
     """What a model's tokens cost, in US dollars per million.
 
-    ``cached_input`` is for input that the endpoint says it had read before; ``source`` and
-    ``as_of`` tell whose figures these are, and of when.
+    ``cached_input`` is for input that the endpoint says it had read before; ``batch`` is the part
+    of all three that an offline batch costs; ``source`` and ``as_of`` tell whose figures these are,
+    and of when.
     """
 
     input: float
@@ -34,6 +35,18 @@ class Price:
     output: float
     source: str = ""
     as_of: str = ""
+    batch: float = 1.0
+
+    def by_batch(self) -> Price:
+        """Return what the same tokens cost in an offline batch."""
+        return replace(
+            self,
+            input=self.batch * self.input,
+            cached_input=self.batch * self.cached_input,
+            output=self.batch * self.output,
+            source=f"{self.source}; in batches {self.batch:g} of it".removeprefix("; "),
+            batch=1.0,
+        )
 
     def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
         """Return US dollars for so many tokens; ``cached`` ones are among those of the prompt."""
@@ -88,13 +101,18 @@ def load_prices(path: Path) -> dict[str, Price]:
 
 def _price(name: object, entry: Any, content: Mapping[str, Any]) -> Price:
     if not isinstance(entry, dict) or not {"input", "output"} <= set(entry) <= _FIELDS:
-        raise ValueError(f"{name}: a price has input and output, and may have cached_input")
+        raise ValueError(
+            f"{name}: a price has input and output, and may have cached_input and batch"
+        )
     figures = [entry["input"], entry.get("cached_input", entry["input"]), entry["output"]]
+    figures.append(entry.get("batch", content.get("batch", 1.0)))
     for figure in figures:
         if isinstance(figure, bool) or not isinstance(figure, (int, float)):
             raise ValueError(f"{name}: a price is a number of US dollars per million tokens")
         if not math.isfinite(figure) or figure < 0:
             raise ValueError(f"{name}: a price is not negative")
-    read, read_before, written = map(float, figures)
+    read, read_before, written, batch = map(float, figures)
+    if batch > 1:
+        raise ValueError(f"{name}: batch is a part of the price, 1 at most")
     source, as_of = (str(entry.get(field, content.get(field, ""))) for field in ("source", "as_of"))
-    return Price(read, read_before, written, source, as_of)
+    return Price(read, read_before, written, source, as_of, batch)

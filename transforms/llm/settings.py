@@ -24,10 +24,15 @@ class StructuredMode(str, Enum):
 
 
 class BatchPlaces(NamedTuple):
-    """Where a run by batches writes the requests it misses, and where refused ones are kept."""
+    """Where a run by batches writes the requests it misses, and where refused ones are kept.
+
+    ``collected`` are the counts of what earlier batches have answered by now, by prompt and model,
+    see ``transforms.llm.statistics``.
+    """
 
     missing: str
     refused: str
+    collected: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class EngineSettings:
     divided (see ``transforms.llm.lanes``), None that one process makes all calls. ``rate_window``
     is that minute in seconds, and ``rate_margin`` what a request may be late. ``max_calls`` and
     ``max_cost`` (US dollars at ``price``) bound what the job may send and spend, see
-    ``transforms.llm.budget``.
+    ``transforms.llm.budget``. ``work`` is the folder in which workers leave what others take up
+    (``transforms.llm.work_folder``); only where there are lanes.
 
     An attempt may take ``connect_timeout`` seconds for its connection, ``first_byte_timeout`` for
     the first byte of its answer and between any two (None: no bound of its own) and ``timeout`` for
@@ -84,6 +90,7 @@ class EngineSettings:
     max_calls: int | None = None
     max_cost: float | None = None
     price: Price | None = None
+    work: str | None = None
     shared_caches: tuple[SharedCache, ...] = ()
     partitions: int = 1
     batch: BatchPlaces | None = None
@@ -129,6 +136,10 @@ class EngineSettings:
     def extra_bodies(self) -> dict[str, str]:
         """Return the extra body that each model is called with."""
         return {each.model: each.extra_body for each in self.endpoints}
+
+    def collected(self) -> dict[str, int]:
+        """Return the counts of what a run by batches has collected, see ``BatchPlaces``."""
+        return {} if self.batch is None else dict(self.batch.collected)
 
     def prices(self) -> dict[str, Price]:
         """Return the prices of the models that are called, as far as they are known."""

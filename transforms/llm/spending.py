@@ -15,6 +15,7 @@ from transforms.ledger import CALLS, COUNTS
 from transforms.llm.latencies import percentiles, seconds_of
 from transforms.llm.prices import Price
 from transforms.llm.statistics import (
+    BATCHED,
     CACHED,
     CACHED_TOKENS,
     COMPLETION_TOKENS,
@@ -92,11 +93,14 @@ def spending_lines(
         prices: of the models.
         max_cost: the most that they might cost, US dollars.
     """
-    sent, cached, refused = (counts.get(name, 0) for name in (SENT, CACHED, "class_budget"))
-    if not (sent or cached or refused):
+    names = (SENT, BATCHED, CACHED, "class_budget")
+    sent, batched, cached, refused = (counts.get(name, 0) for name in names)
+    if not (sent or batched or cached or refused):
         return []
     line = f"calls: {sent:,} sent, {cached:,} answered from the cache"
-    if sent:
+    if batched:
+        line += f", {batched:,} of whose answers were collected from batches now"
+    if sent or batched:
         line += (
             f"; tokens: {counts.get(PROMPT_TOKENS, 0):,} in "
             f"({counts.get(CACHED_TOKENS, 0):,} of them cached by the endpoint), "
@@ -126,7 +130,7 @@ def total_cost(counts: Mapping[str, int], prices: Mapping[str, Price]) -> tuple[
         cost = cost_of(named, prices.get(model))
         if cost is not None:
             costs.append(cost)
-        elif named.get(SENT):
+        elif named.get(SENT) or named.get(BATCHED):
             unpriced.add(model)
     return sum(costs), unpriced
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Mapping
 
 #: Names counted beside the classes (``class_ok``, ``class_timeout``, ...).
 SENT, CACHED, SHARED, RETRIED = "calls_sent", "calls_cached", "calls_shared", "calls_retried"
+#: Answers of offline batches that a run has collected; what they used is counted with the tokens.
+BATCHED = "calls_batched"
 PROMPT_TOKENS, COMPLETION_TOKENS = "tokens_prompt", "tokens_completion"
 #: Samples that calls asked for beside their first one.
 FURTHER_SAMPLES = "samples_further"
@@ -18,6 +21,7 @@ KEYS = "keys_done"
 KEYS_BEGUN, PARTITIONS_BEGUN = "keys_begun", "partitions_begun"
 
 
+@functools.cache
 def of_prompt(label: str, name: str) -> str:
     """Return the name under which ``name`` is counted for a prompt and model, see ``by_prompt``."""
     return f"{label}/{name}"

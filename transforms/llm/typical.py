@@ -11,6 +11,7 @@ from transforms.llm.calls import CallClass
 from transforms.llm.folders import folder_path, read_folder
 from transforms.llm.parsing import parse_json
 from transforms.llm.prompts import Prompt
+from transforms.llm.quotations import Path, Quotations, is_free
 from transforms.llm.records import parse_line
 from transforms.llm.shared_cache import SharedCache
 
@@ -22,8 +23,19 @@ CACHE, EXAMPLES, SCHEMA = "cache", "examples", "schema"
 #: In the place of a text of no given length: about as long as an utterance.
 _TEXT = "Last week I was asked to help a neighbour and said that I had no time for it. "
 _ITEMS = 2
-#: So many digits, which are 3 or 4 tokens, stand in the place of so many words.
-_DIGITS, _WORDS = 9, 4
+#: Answers are told apart by so many words of these, in the place of so many of their own: common
+#: ones, so that neither an encoding nor a count of bytes finds more tokens in them than there were.
+_WORDS = 4
+_MARKS = """
+after again along apple aside back bank basket bath bear bed bell below bench bird boat book bottle
+bowl box bread bridge broom bucket butter button cake candle cap car card carpet chair chalk cheese
+clock cloud coat coin cold corner cotton cup curtain desk dinner dish door dress drum early egg
+evening farm fence field fire fish flag floor flower fork fruit garden gate glass glove grass green
+hall hammer hat hill home honey horse hotel house island jacket juice kettle key kitchen ladder lake
+lamp leaf lemon letter light lunch map market milk mirror money moon morning mouse needle night nose
+ocean office onion orange oven paint paper park pen piano picture pillow plate pocket pond quiet
+radio rain ring river road roof room
+""".split()  # noqa: SIM905 - a list of so many lines is no easier to read
 
 
 class TypicalAnswer(NamedTuple):
@@ -40,26 +52,29 @@ class TypicalAnswers:
     def __init__(self, caches: Sequence[SharedCache]) -> None:
         self._caches = caches
         self._cached: dict[str, list[str]] | None = None
-        self._answers: dict[int, tuple[Prompt, list[TypicalAnswer]]] = {}
+        self._answers: dict[int, tuple[Prompt, list[TypicalAnswer], Quotations]] = {}
 
-    def answer(self, prompt: Prompt, key: str) -> TypicalAnswer:
+    def answer(self, prompt: Prompt, key: str, question: str = "") -> TypicalAnswer:
         """Return the answer to ``prompt`` that the request ``key`` draws, the same each time.
 
-        No two requests get the same texts: what is asked about an answer that isn't there yet must
-        not be mistaken for what was asked about another one.
+        What it quotes is from ``question``, the last message's text. No two requests get the same
+        texts: what is asked about an answer that isn't there yet must not be mistaken for what was
+        asked about another one.
         """
         known = self._answers.get(id(prompt))
         if known is None:
-            known = self._answers[id(prompt)] = prompt, self._of(prompt)
-        answers = known[1]
+            known = self._answers[id(prompt)] = prompt, self._of(prompt), Quotations(prompt)
+        _, answers, quotations = known
         drawn = int(key[:16], 16)
         answer = answers[drawn % len(answers)]
-        mark = f"{drawn // len(answers) % 10**_DIGITS:0{_DIGITS}d}"
+        place = int(key[16:24], 16) / 16**8
+        moved = quotations.moved(answer.data, question, place)
+        mark = _mark(drawn // len(answers))
         # Short texts stay: they are often words of a longer one, where they are looked for.
-        data = _marked(answer.data, prompt.schema, mark, _WORDS)
-        if data == answer.data:
-            data = _marked(answer.data, prompt.schema, mark, 1)
-        return answer._replace(data=data)
+        data = _marked(moved, prompt.schema, mark, _WORDS, quotations)
+        if data == moved:
+            data = _marked(moved, prompt.schema, mark, 1, quotations)
+        return answer._replace(data=data, text=_worded(data))
 
     def _of(self, prompt: Prompt) -> list[TypicalAnswer]:
         if self._cached is None:
@@ -72,19 +87,43 @@ class TypicalAnswers:
         return found or _examples(prompt) or [made_up(prompt)]
 
 
-def _marked(value: Any, schema: Mapping[str, Any], mark: str, last: int) -> Any:
+def _mark(drawn: int) -> str:
+    words = []
+    for _ in range(_WORDS):
+        drawn, number = divmod(drawn, len(_MARKS))
+        words.append(_MARKS[number])
+    return " ".join(words)
+
+
+def _marked(
+    value: Any,
+    schema: Mapping[str, Any],
+    mark: str,
+    last: int,
+    quotations: Quotations,
+    path: Path = (),
+) -> Any:
     """Return ``value`` with ``mark`` for the ``last`` words of each free text that has more."""
     if isinstance(value, dict):
         inner = schema.get("properties", {})
         return {
-            name: _marked(each, inner.get(name, {}), mark, last) for name, each in value.items()
+            name: _marked(each, inner.get(name, {}), mark, last, quotations, (*path, name))
+            for name, each in value.items()
         }
     if isinstance(value, list):
-        return [_marked(each, schema.get("items", {}), mark, last) for each in value]
-    if not isinstance(value, str) or not {"enum", "const", "pattern"}.isdisjoint(schema):
+        items = schema.get("items", {})
+        return [_marked(each, items, mark, last, quotations, path) for each in value]
+    if not isinstance(value, str) or not is_free(schema):
         return value
     words = value.split(" ")
-    return " ".join([*words[:-last], mark]) if len(words) > last else value
+    if path in quotations.copied or len(words) <= last:
+        return value
+    end = value[-1] if value.endswith((".", "?", "!")) else ""
+    return " ".join([*words[:-last], mark + end])
+
+
+def _worded(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _examples(prompt: Prompt) -> list[TypicalAnswer]:
@@ -95,7 +134,7 @@ def _examples(prompt: Prompt) -> list[TypicalAnswer]:
 def made_up(prompt: Prompt) -> TypicalAnswer:
     """Return an answer that fits the prompt's schema, and says nothing."""
     data = _value(prompt.schema)
-    return TypicalAnswer(data, json.dumps(data, separators=(",", ":")), SCHEMA)
+    return TypicalAnswer(data, _worded(data), SCHEMA)
 
 
 def _value(schema: Mapping[str, Any]) -> Any:

@@ -78,6 +78,7 @@ class Run:
         models: the models' names.
         options: the options that shape the data.
         prices: of the models, by their names, as far as they are known.
+        collected: counts of the answers that the run had from offline batches, by prompt and model.
     """
 
     run_id: str
@@ -89,3 +90,4 @@ class Run:
     models: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=dict)
+    collected: Mapping[str, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ import polars as pl
 from expectations.runner import SuiteRunner, Verdict, suite_fingerprint
 from transforms.errors import LedgerError, ValidationError
 from transforms.ledger import build_ledger, close_ledger
-from transforms.llm.spending import calls_entry
+from transforms.llm.spending import calls_entry, calls_frame
 from transforms.publishing import storage
 from transforms.publishing.card import render_card
 from transforms.publishing.manifest import Manifest, manifest_path, read_manifest
@@ -112,7 +112,7 @@ def publish(
     ledger = {
         **build_ledger(counts, publication.stages),
         "filters": funnel.to_dicts(),
-        "calls": calls_entry(counts, run.prices),
+        "calls": calls_entry(pl.concat([counts, calls_frame(run.collected)]), run.prices),
     }
     files = {LEDGER_NAME: storage.json_bytes(ledger)}
     try:

@@ -9,12 +9,12 @@ list says that the annotator found nothing.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipelines.metricinstruct.schema import NO_ERROR
+from pipelines.metricinstruct.schema import ANNOTATION, NO_ERROR
+from pipelines.metricinstruct.sources.beside import RowBeside
 from pipelines.metricinstruct.sources.rows import lines_of
 from pipelines.metricinstruct.sources.source import Example, HumanError
 from pipelines.metricinstruct.sources.values import (
@@ -28,26 +28,25 @@ from pipelines.metricinstruct.sources.values import (
 )
 from transforms.errors import InputError
 
-logger = logging.getLogger("remint.metricinstruct")
-
 #: An output: its input's id, and its system.
 _Output = tuple[str, str]
 
 
 class Annotations:
-    """The annotations in files, by output; ``unused`` are those that no example has asked for.
+    """The annotations in files, by output; ``rows`` tell which of them an example has asked for.
 
     Raises:
         InputError: a file has another form, or an annotator judges an output twice.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
+        self.rows: list[RowBeside] = []
         self._by_output: dict[_Output, dict[str, list[Any]]] = {}
+        self._rows_of: dict[_Output, list[RowBeside]] = {}
         for path in paths:
             for number, text in lines_of(path):
                 if text.strip():
                     self._add(path, number, text)
-        self._unused = set(self._by_output)
 
     def _add(self, path: str, number: int, text: str) -> None:
         try:
@@ -71,6 +70,9 @@ class Annotations:
                 "errors of an output and annotator on one line"
             )
         judged[annotator] = errors
+        told = RowBeside(ANNOTATION, path, number, item, system, text)
+        self.rows.append(told)
+        self._rows_of.setdefault((item, system), []).append(told)
 
     def on(self, example: Example) -> Example:
         """Return the example of an output with what people marked in it."""
@@ -78,23 +80,14 @@ class Annotations:
         judged = self._by_output.get(output)
         if not judged or example.hypothesis is None:
             return example
-        self._unused.discard(output)
+        for row in self._rows_of[output]:
+            row.used = True
         errors = list(example.errors)
         for annotator, marked in sorted(judged.items()):
             errors += [_human_error(error, annotator, example.hypothesis) for error in marked]
             if not marked:
                 errors.append(HumanError(annotator, NO_ERROR, NO_ERROR))
         return replace(example, errors=tuple(errors))
-
-    def tell_unused(self, path: str) -> None:
-        """Tell how many annotated outputs the source's file lacks."""
-        if self._unused:
-            logger.warning(
-                "%s: %d of %d annotated outputs are not in it",
-                path,
-                len(self._unused),
-                len(self._by_output),
-            )
 
 
 def _human_error(error: Any, annotator: str, output: str) -> HumanError:

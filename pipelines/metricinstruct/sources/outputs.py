@@ -15,10 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.metricinstruct.schema import OUTPUT
+from pipelines.metricinstruct.sources.beside import RowBeside
 from pipelines.metricinstruct.sources.rows import kind_of, lines_of, whole_json
 from pipelines.metricinstruct.sources.source import Example
 from transforms.errors import InputError
 
+#: What a row names its input by.
+_ITEM, _REQUEST = "item", "request"
 _DECORATION = re.compile(r"[-_.](?:test|dev|val|valid|validation|train)?[-_.]?predictions?$")
 
 
@@ -30,11 +34,14 @@ class Outputs:
         by_row: outputs a row, for each system; all have as many as the file has rows.
         by_item: system and output by the input's id.
         by_request: system and output by the text of the request.
+        rows: those of the two that go by what they name; they tell whether it was asked for.
     """
 
     by_row: dict[str, list[str]] = field(default_factory=dict)
     by_item: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     by_request: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    rows: list[RowBeside] = field(default_factory=list)
+    _rows_of: dict[tuple[str, str], list[RowBeside]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.by_row or self.by_item or self.by_request)
@@ -48,8 +55,19 @@ class Outputs:
         ]
         if example.item is not None:
             found += self.by_item.get(example.item, [])
+            self._use(_ITEM, example.item)
         request = f"{example.instruction or ''}\n{example.input_context}".strip()
+        self._use(_REQUEST, request)
         return found + self.by_request.get(request, [])
+
+    def add(self, kind: str, name: str, row: RowBeside) -> None:
+        """Take note of a row that goes by an item's or a request's ``name``."""
+        self.rows.append(row)
+        self._rows_of.setdefault((kind, name), []).append(row)
+
+    def _use(self, kind: str, name: str) -> None:
+        for row in self._rows_of.get((kind, name), ()):
+            row.used = True
 
     def check_rows(self, rows: int, path: str) -> None:
         """Make sure that outputs by row are for a file of so many rows.
@@ -111,13 +129,16 @@ def _read_json_lines(path: str, outputs: Outputs) -> None:
                 f"{path}, line {number}: outputs are objects of id, system and output"
             ) from error
         outputs.by_item.setdefault(item, []).append((system, output))
+        outputs.add(_ITEM, item, RowBeside(OUTPUT, path, number, item, system, text))
 
 
 def _read_report(path: str, outputs: Outputs) -> None:
     report: Any = whole_json(path)
     try:
-        for prompt in report["prompts"]:
-            found = outputs.by_request.setdefault(prompt["prompt"].strip(), [])
+        for place, prompt in enumerate(report["prompts"], 1):
+            request, system = prompt["prompt"].strip(), str(report["model_name"])
+            found = outputs.by_request.setdefault(request, [])
+            outputs.add(_REQUEST, request, RowBeside(OUTPUT, path, place, None, system, request))
             for result in prompt["results"]:
                 for number, text in enumerate(result["outputs"], 1):
                     name = f"{report['model_name']} {result['sampling_config']}"

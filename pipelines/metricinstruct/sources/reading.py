@@ -9,6 +9,7 @@ import polars as pl
 
 from pipelines.metricinstruct.schema import SYNTHETIC
 from pipelines.metricinstruct.sources.annotations import Annotations
+from pipelines.metricinstruct.sources.beside import STAGE, beside_frame
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
@@ -38,6 +39,8 @@ class SourceFile:
         outputs: files with outputs for its inputs (real channel), where it has none itself.
         inputs: files with the inputs of its rows, where it has none itself.
         annotations: files with human annotations of its outputs (real channel).
+        counts_beside: whether the rows of outputs and annotations are counted when it is read; so
+            of one of a source's files.
     """
 
     source: str
@@ -46,6 +49,7 @@ class SourceFile:
     outputs: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
+    counts_beside: bool = True
 
 
 def read_source_file(
@@ -55,7 +59,8 @@ def read_source_file(
 
     ``examples`` has the columns of ``EXAMPLES``, ``human_errors`` those of ``HUMAN_ERRORS``,
     ``rejected`` those of ``REJECTED``; ``counts`` (``ledger.COUNTS``) says how many rows were read,
-    counted apart: it is the sum of ``input_rows`` over examples and rejected.
+    counted apart: it is the sum of ``input_rows`` over examples and rejected. ``beside`` (schema
+    ``BESIDE``) tells which rows of outputs and annotations were asked for.
 
     Raises:
         InputError: the file, or one beside it, can't be read or has another form.
@@ -82,8 +87,12 @@ def read_source_file(
         if chunk.size >= chunk_rows:
             yield from chunk.frames()
     outputs.check_rows(rows.count, file.path)
-    annotations.tell_unused(file.path)
     yield from chunk.frames()
+    beside = [*outputs.rows, *annotations.rows]
+    if beside:
+        yield "beside", beside_frame(beside, source)
+    if beside and file.counts_beside:
+        yield "counts", count_in(STAGE, len(beside))
     yield "counts", count_in("input_rows", rows.count)
 
 

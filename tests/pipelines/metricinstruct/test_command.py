@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -104,7 +105,9 @@ def test_the_ledger_accounts_for_every_row_example_error_and_annotation(
 ) -> None:
     _, result = published
     stages = ledger_of(result)
-    assert set(stages) == {"input_rows", "examples", "analyses", "errors", "human_annotations"}
+    assert set(stages) == {
+        *("input_rows", "beside_rows", "examples", "analyses", "errors", "human_annotations")
+    }
     structured, rejected = rows(result, "structured"), rows(result, "rejected")
     assert stages["analyses"]["out"]["published"] == structured.height
     assert stages["errors"]["out"]["published"] == structured["error_count"].sum()
@@ -308,9 +311,20 @@ def test_the_model_is_asked_in_the_way_that_suits_it(
 
 def test_evaluation_inputs_are_left_out(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     excluded = next(file for file in sample_files() if file.source == "summeval").path
-    result = minted(endpoint, tmp_path, "--exclude", f"summeval={excluded}")
+    beside, output = tmp_path / "beside", tmp_path / "output"
+    beside.mkdir()
+    ids, filters = beside / "ids.txt", beside / "filters.yaml"
+    items = {json.loads(line)["id"] for line in Path(excluded).read_text().splitlines()}
+    ids.write_text("\n".join(sorted(items)))
+    filters.write_text("empty_explanation: {level: warning}\n")
+    given = ("--exclude", f"summeval={excluded}#{ids}", "--filters", str(filters))
+    result = minted(endpoint, output, *given)
     assert ledger_of(result)["examples"]["reasons"]["rejected"]["evaluation_input"] == 8
     assert "summeval" not in set(rows(result, "provenance")["source"])
+    manifest = json.loads((Path(result.path) / "manifest.json").read_text())
+    read = {one["path"]: one["sha256"] for one in manifest["run"]["inputs"]}
+    for path in (excluded, ids, filters):
+        assert read[str(path)] == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def test_a_source_of_ones_own_and_loosened_filters(endpoint: FakeEndpoint, tmp_path: Path) -> None:
@@ -373,32 +387,48 @@ def test_a_dataset_of_the_hub_is_a_source_and_its_content_stands_in_the_manifest
 def test_own_annotations_by_several_people_give_agreement_in_version_and_card(
     endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
-    own, ratings = tmp_path / "mine.jsonl", tmp_path / "ratings.jsonl"
+    own, more = tmp_path / "mine.jsonl", tmp_path / "more.jsonl"
+    ratings = tmp_path / "ratings.jsonl"
     texts = [f"A storm closed harbour {n} for a whole week." for n in range(12)]
-    own.write_text(
-        "".join(
-            json.dumps({"n": n, "text": f"Harbour {n} was closed.", "out": text, "who": "birch"})
-            + "\n"
-            for n, text in enumerate(texts)
-        )
-    )
+    lines = [
+        json.dumps({"n": n, "text": f"Harbour {n} was closed.", "out": text, "who": "birch"}) + "\n"
+        for n, text in enumerate(texts)
+    ]
+    own.write_text("".join(lines[:6]))
+    more.write_text("".join(lines[6:]))
     marked = {"category": "Relevance", "severity": "Major", "text": "whole week"}
     ratings.write_text(
         "".join(
             json.dumps({"id": n, "system": "birch", "annotator": who, "errors": errors}) + "\n"
-            for n in range(12)
+            for n in range(13)  # there is no output 12
             for who, errors in (("ann", [marked]), ("bo", [marked] if n % 2 else []))
         )
     )
     columns = "input_context=text,hypothesis=out,system=who,id=n"
     given = [
-        *("--sources", f"mine={own}", "--annotations", f"mine={ratings}", "--choice", "mine=all"),
+        *(
+            "--sources",
+            f"mine={own}",
+            f"mine={more}",
+            "--annotations",
+            f"mine={ratings}",
+            "--choice",
+            "mine=all",
+        ),
         *("--field-map", f"mine:task=summarization,{columns}", "--partitions", "1"),
         *("--instruction", "mine=Write a summary of the text.", "--output", str(tmp_path / "out")),
         *("--model", "fake", "--base-url", endpoint.base_url),
     ]
     result = mint(parse(metricinstruct_parser(), MetricInstructOptions, given))
     assert ledger_of(result)["human_annotations"]["in"] == 24
+    beside = ledger_of(result)["beside_rows"]
+    assert (beside["in"], beside["out"]) == (26, {"joined": 24, "rejected": 2})
+    left = rows(result, "rejected").filter(unit="annotation")
+    assert left.select("rule", "value", "field", "line").sort("line").rows() == [
+        ("no_such_output", "12", "id", 25),
+        ("no_such_output", "12", "id", 26),
+    ]
+    assert set(left["file"]) == {str(ratings)}
     tables = statistics_of(result)
     pairs = {(row["first"], row["second"]): row for row in tables["agreement"]}
     assert set(pairs) == {("fake", "mine: ann"), ("fake", "mine: bo"), ("mine: ann", "mine: bo")}
@@ -411,7 +441,9 @@ def test_own_annotations_by_several_people_give_agreement_in_version_and_card(
     card = (Path(result.path) / "README.md").read_text()
     assert f"| mine: ann | mine: bo | {between['segments']} |" in card
     manifest = json.loads((Path(result.path) / "manifest.json").read_text())
-    assert [Path(one["path"]).name for one in manifest["run"]["inputs"]] == [own.name, ratings.name]
+    assert [Path(one["path"]).name for one in manifest["run"]["inputs"]] == [
+        *(own.name, more.name, ratings.name)
+    ]
 
 
 def test_failed_calls_end_as_dead_or_waiting_and_a_later_run_carries_on(tmp_path: Path) -> None:

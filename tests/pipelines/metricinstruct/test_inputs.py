@@ -9,6 +9,7 @@ import pytest
 from pipelines.metricinstruct.inputs import (
     SourceInput,
     excluded_keys,
+    excluded_paths,
     input_fingerprints,
     source_inputs,
 )
@@ -133,6 +134,9 @@ def test_of_a_files_inputs_those_with_the_ids_of_a_list_are_left_out(tmp_path: P
     ids = tmp_path / "ids.txt"
     ids.write_text("\n".join([*some, "", "another"]))
     assert excluded_keys([f"summeval={annotated}#{ids}"]) == sorted(by_id[item] for item in some)
+    assert excluded_paths([f"summeval={annotated}#{ids}", str(ids)]) == sorted(
+        [str(annotated), str(ids)]
+    )
     ids.write_text("another\n")
     with pytest.raises(InputError, match=r"no input of .* is meant; check the ids"):
         excluded_keys([f"summeval={annotated}#{ids}"])

@@ -62,6 +62,7 @@ def test_a_response_in_full(tmp_path: Path) -> None:
         "author": "crowd",
         "prompt": None,
         "request": None,
+        "model": None,
         "file": str(tmp_path / "crowd.jsonl"),
         "line": 1,
     }

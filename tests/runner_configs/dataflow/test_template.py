@@ -30,6 +30,7 @@ VALUES = {
     "output": "gs://bucket/out",
     "api_key": "gcp-secret:projects/p/secrets/key/versions/3",
     "base_url": "https://gateway.example/v1",
+    "model_for": "vote=small respond=large",
     "structured": "none",
     "shared_cache": "gs://bucket/team s3://bucket/archive",
     "seeds": "ethics=gs://bucket/cm_*.csv mine=gs://bucket/m.jsonl",

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import polars as pl
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 
 from tests.lane_work import AskOfAll, lane_settings, texts
+from transforms.llm.fake_endpoint.latency import constant
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.fake_endpoint.windows import RateLimits
-from transforms.llm.lane_streaming import MakeCalls, frames_of, partitions_of, to_lane
+from transforms.llm.lane_streaming import MakeCalls
+from transforms.llm.prices import Price
 from transforms.partitions import register_frame_coder
 
 ROOT = Path(__file__).resolve().parents[3]
 #: A "minute" of two seconds holds so many requests; the endpoint counts and refuses none.
 RPM = 24
 COUNTED = RateLimits(seconds=2.0)
+#: What a worker process is told of its settings.
+SETTINGS = ("base_url", "model", "cache", "rpm", "lanes", "rate_window", "rate_margin")
 
 
 def all_ok_by_two_processes(rows: list[tuple[str, int]]) -> None:
@@ -36,9 +39,11 @@ def all_ok_by_two_processes(rows: list[tuple[str, int]]) -> None:
 
 
 def worker(
-    endpoint: FakeEndpoint, cache: Path, partitions: list[int], number: int
+    endpoint: FakeEndpoint, cache: Path, partitions: list[int], number: int, **more: Any
 ) -> subprocess.Popen[str]:
-    given = [endpoint.base_url, str(cache), str(RPM), "4", str(number), *map(str, partitions)]
+    calls = {**vars(lane_settings(endpoint.base_url, str(cache), RPM, 4)), **more}
+    told = {name: calls[name] for name in (*SETTINGS, *more)}
+    given = [json.dumps(told), str(number), *map(str, partitions)]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.lane_work", *given],
         stdout=subprocess.PIPE,
@@ -46,40 +51,6 @@ def worker(
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.lists(st.integers(0, 99), max_size=20), max_size=6), st.integers(1, 4))
-def test_partitions_come_out_of_their_lane_as_they_went_in(
-    columns: list[list[int]], lanes: int
-) -> None:
-    partitions = {
-        number: {"a": pl.DataFrame({"x": column}, {"x": pl.Int64}), "b": pl.DataFrame({"y": [1]})}
-        for number, column in enumerate(columns)
-    }
-    by_lane: dict[int, list[tuple[int, str, int, bytes]]] = {}
-    for element in partitions.items():
-        for lane, piece in to_lane(element, lanes):
-            by_lane.setdefault(lane, []).insert(0, piece)
-    found = {
-        number: frames_of(pieces)
-        for lane in by_lane.values()
-        for number, pieces in partitions_of(lane)
-    }
-    assert sorted(found) == sorted(partitions)
-    for number, frames in partitions.items():
-        assert sorted(found[number]) == ["a", "b"]
-        for name, frame in frames.items():
-            assert_frame_equal(found[number][name], frame)
-
-
-def test_a_frame_of_several_pieces_keeps_its_rows_in_order() -> None:
-    frame = pl.DataFrame({"x": range(1_500_000)})
-    pieces = [piece for _, piece in to_lane((3, {"a": frame}), 2)]
-    assert len(pieces) > 1
-    ((number, sorted_pieces),) = partitions_of(reversed(pieces))
-    assert number == 3
-    assert_frame_equal(frames_of(sorted_pieces)["a"], frame)
 
 
 @pytest.mark.parametrize("lanes", [None, 3])
@@ -147,3 +118,34 @@ def test_a_lane_that_is_taken_over_from_a_dead_worker_keeps_the_limit(tmp_path: 
         assert kept > 0
         assert endpoint.requests == before + 48 - kept
     assert 0 < endpoint.windows.seen[0].greatest <= RPM
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [{"max_calls": 64}, {"max_cost": 0.6, "price": vars(Price(100.0, 100.0, 100.0))}],
+    ids=["calls", "cost"],
+)
+def test_a_budget_holds_though_its_workers_die(bound: dict[str, Any], tmp_path: Path) -> None:
+    """Two workers die one after the other; the third makes what the budget still allows."""
+    given = {**bound, "rpm": None, "work": str(tmp_path / "work"), "concurrency": 4}
+    arguments = (tmp_path / "cache", [0, 1, 2, 3], 40)
+    with FakeEndpoint(latency=constant(0.02)) as endpoint:
+        for deaths in (1, 2):
+            with worker(endpoint, *arguments, **given) as dying:
+                while endpoint.answered < 12 * deaths:
+                    assert dying.poll() is None
+                    time.sleep(0.001)
+                dying.send_signal(signal.SIGKILL)
+                dying.wait(60)
+        with worker(endpoint, *arguments, **given) as heir:
+            classes = heir.communicate(timeout=120)[0].split()
+        spent = (endpoint.prompt_tokens + endpoint.completion_tokens) / 10_000
+        most = (max(len(json.dumps(body)) for body in endpoint.bodies) + 50) / 10_000
+        made = endpoint.requests
+    assert len(classes) == 160
+    assert set(classes) == {"ok", "budget"}
+    # Of each lane a death forfeits at most what one lease had left, which is less than a call.
+    if "max_calls" in bound:
+        assert 64 - 2 * 4 <= made <= 64
+    else:
+        assert 0.6 - 3 * 4 * most < spent <= 0.6

@@ -58,10 +58,29 @@ def test_the_users_file_goes_before_ours(tmp_path: Path) -> None:
     assert price_of("gpt-4.1", str(file)) == price_of("gpt-4.1")
 
 
+def test_a_batch_costs_a_part_that_the_file_or_the_model_names(tmp_path: Path) -> None:
+    ours = price_of("gpt-4o")
+    assert ours is not None
+    batch = ours.by_batch()
+    assert batch.cost(1000, 100, 10) == pytest.approx(ours.cost(1000, 100, 10) / 2)
+    assert batch.source.endswith("in batches 0.5 of it")
+    assert batch.by_batch().cost(1000, 100) == batch.cost(1000, 100)
+    file = tmp_path / "prices.yaml"
+    file.write_text(
+        "models:\n  a: {input: 4, output: 8}\n  b: {input: 4, output: 8, batch: 0.25}\n"
+    )
+    for name, part in (("a", 1.0), ("b", 0.25)):
+        price = price_of(name, str(file))
+        assert price is not None
+        assert price.by_batch().cost(1000, 1000) == pytest.approx(part * 0.012)
+
+
 @pytest.mark.parametrize(
     "content",
     [
         "- a list",
+        "models: {m: {input: 1, output: 2, batch: 1.5}}",
+        "batch: half\nmodels: {m: {input: 1, output: 2}}",
         "models: [a]",
         "models: {m: 3}",
         "models: {m: {input: 1}}",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from transforms.errors import EndpointError
+from transforms.llm import statistics
 from transforms.llm.answers import PAID, classify
 from transforms.llm.batch.endpoint import BatchEndpoint, EndpointBatch
 from transforms.llm.batch.records import RECORD, BatchRecord, BatchRecords, BatchState, Requests
@@ -19,6 +21,12 @@ logger = logging.getLogger("remint.batch")
 
 ANSWERED, REFUSED, UNANSWERED = "answered", "refused", "unanswered"
 PROMPT_TOKENS, COMPLETION_TOKENS = "prompt_tokens", "completion_tokens"
+#: By what name the counts of batches go into a run's.
+_COUNTED = {
+    ANSWERED: statistics.BATCHED,
+    PROMPT_TOKENS: statistics.PROMPT_TOKENS,
+    COMPLETION_TOKENS: statistics.COMPLETION_TOKENS,
+}
 
 
 def settle_planned(
@@ -56,6 +64,7 @@ def collect(
     endpoint: BatchEndpoint,
     cache: str,
     places: BatchPlaces,
+    collected: Counter[str],
 ) -> BatchRecord:
     """Bring what a submitted batch has answered into the cache, if the endpoint is done with it.
 
@@ -67,6 +76,7 @@ def collect(
         endpoint: where it was submitted.
         cache: the dataset's cache.
         places: where to keep requests that were refused.
+        collected: what was collected, as ``BatchPlaces`` has it, is added to it.
 
     Raises:
         EndpointError: the endpoint can't be asked, or has lost the batch or its files.
@@ -83,7 +93,7 @@ def collect(
                 record.requests,
             )
             return records.save(record, status=batch.status)
-        counts = _bring(
+        by_prompt = _bring(
             list(_replies(batch, endpoint)), records.requests(record), cache, places.refused
         )
     except EndpointError as error:
@@ -92,13 +102,20 @@ def collect(
             f"submitted under; if the endpoint has it no longer, remove "
             f"{records.place(record.name, RECORD)} to submit its requests once more"
         ) from None
+    for prompt, each in by_prompt.items():
+        for name, counted in _COUNTED.items():
+            collected[counted] += each[name]
+            collected[statistics.of_prompt(f"{prompt} {record.model}", counted)] += each[name]
+    counts = Counter(dict.fromkeys((ANSWERED, REFUSED, PROMPT_TOKENS, COMPLETION_TOKENS), 0))
+    for each in by_prompt.values():
+        counts.update(each)
     counts[UNANSWERED] = record.requests - counts[ANSWERED] - counts[REFUSED]
     record = records.save(
         record,
         state=BatchState.COLLECTED,
         status=batch.status,
         error_codes=batch.error_codes,
-        counts=counts,
+        counts=dict(counts),
     )
     records.tidy(record)
     logger.log(
@@ -131,9 +148,9 @@ def _replies(batch: EndpointBatch, endpoint: BatchEndpoint) -> Iterator[tuple[st
 
 def _bring(
     replies: list[tuple[str, int, str]], requests: Requests, cache: str, refused: str
-) -> dict[str, int]:
-    """Put replies where the partitions that wait for them find them; return what they came to."""
-    counts = dict.fromkeys((ANSWERED, REFUSED, PROMPT_TOKENS, COMPLETION_TOKENS), 0)
+) -> dict[str, Counter[str]]:
+    """Put replies where the partitions that wait find them; return what each prompt's came to."""
+    by_prompt: dict[str, Counter[str]] = {}
     by_place: dict[tuple[str, int], list[tuple[str, int, str]]] = {}
     seen: set[str] = set()
     for key, status, body in replies:
@@ -141,6 +158,7 @@ def _bring(
         verdict = classify(status, body, lambda data: None)
         if key not in requests or key in seen:
             continue
+        counts = by_prompt.setdefault(requests[key][0], Counter())
         if verdict.call_class in PAID:
             directory = cache
             counts[ANSWERED] += 1
@@ -161,4 +179,4 @@ def _bring(
             if key not in partition_cache:
                 partition_cache.put(key, requests[key][0], status, body)
         partition_cache.close()
-    return counts
+    return by_prompt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -51,20 +52,26 @@ def batch_cycle(settings: EngineSettings, directory: str) -> Iterator[EngineSett
                 missing = storage.join(run, str(len(places)))
                 places[each.endpoint] = BatchPlaces(missing, refused)
                 endpoints[each.endpoint] = each, endpoint
+        collected: Counter[str] = Counter()
         known = {
-            name: _collected(own, records, endpoint, places[name])
+            name: _collected(own, records, endpoint, places[name], collected)
             for name, (own, endpoint) in endpoints.items()
         }
         storage.remove_tree(storage.join(directory, MISSING))  # of runs that were broken off
         further = tuple(replace(each, batch=places[each.endpoint]) for each in settings.further)
-        yield replace(settings, batch=places[settings.endpoint], further=further)
+        own_places = places[settings.endpoint]._replace(collected=tuple(sorted(collected.items())))
+        yield replace(settings, batch=own_places, further=further)
         budget = BatchBudget(settings)
         for name, (own, endpoint) in endpoints.items():
             _submit(own, places[name], known[name], records, endpoint, budget)
 
 
 def _collected(
-    settings: EngineSettings, records: BatchRecords, endpoint: BatchEndpoint, places: BatchPlaces
+    settings: EngineSettings,
+    records: BatchRecords,
+    endpoint: BatchEndpoint,
+    places: BatchPlaces,
+    collected: Counter[str],
 ) -> list[BatchRecord]:
     """Return the endpoint's batches after what is done was collected."""
     own = [record for record in records.load() if record.endpoint == settings.endpoint]
@@ -72,7 +79,9 @@ def _collected(
     known = [record for record in own if record.state is not BatchState.PLANNED]
     known += settle_planned(planned, records, endpoint)
     return [
-        collect(record, records, endpoint, settings.cache, places) if record.open else record
+        collect(record, records, endpoint, settings.cache, places, collected)
+        if record.open
+        else record
         for record in known
     ]
 

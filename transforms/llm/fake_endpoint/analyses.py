@@ -1,6 +1,7 @@
 """Error analyses whose locations are words of the output that the question shows.
 
-What is answered depends on the texts in the question alone, not on a prompt's wording. A part of
+What is answered depends on the texts in the question, not on a prompt's wording, and there are as
+many errors and as long analyses as in the answers that the request shows as examples. A part of
 the analyses is faulty in the ways that real ones are (a location that is not in the output, an
 explanation that mentions the reference, a reduction that does not fit the severity), so that
 filters have something to find.
@@ -17,6 +18,8 @@ from typing import Any
 
 _TAGGED = re.compile(r"^<(input|output|reference)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"\S+")
+#: Errors of an output: the most, and how many there are on an average where no example tells.
+_MOST, _ERRORS = 4, 1.7
 _REASONS = (
     "The source says something else at this place, so the meaning changes.",
     "This detail stands nowhere in the input and should be left out of the text.",
@@ -25,12 +28,15 @@ _REASONS = (
 )
 
 
-def analysis(schema: Mapping[str, Any], question: str) -> dict[str, Any] | None:
+def analysis(
+    schema: Mapping[str, Any], question: str, examples: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any] | None:
     """Return an answer about the texts that ``question`` shows, or None where none are asked about.
 
     Args:
         schema: of the answer; by its properties the kind of answer is known.
         question: the last message, with texts between tags (``<output>``) on lines of their own.
+        examples: answers to other questions.
     """
     asked = schema.get("required", [])
     if not {"labelled", "errors", "output", "analysis"}.intersection(asked):
@@ -47,12 +53,23 @@ def analysis(schema: Mapping[str, Any], question: str) -> dict[str, Any] | None:
         return {"output": output, "errors": errors}
     if "errors" in asked and "output" in shown:
         aspects = schema["properties"]["errors"]["items"]["properties"]["aspect"]["enum"]
-        return {"errors": _errors(shown["output"], aspects, source)}
+        numbers = [len(each["errors"]) for each in examples if "errors" in each]
+        mean = sum(numbers) / len(numbers) if numbers else _ERRORS
+        return {"errors": _errors(shown["output"], aspects, mean, source)}
     if "output" in asked and "reference" in shown:
         return {"output": "In other words, " + shown["reference"]}
     if "analysis" in asked:
-        return {"analysis": "I read the output twice and noted what is wrong with it."}
+        lengths = [len(str(each["analysis"])) for each in examples if "analysis" in each]
+        return {"analysis": _notes(source.choice(lengths) if lengths else 0, source)}
     return None
+
+
+def _notes(length: int, source: random.Random) -> str:
+    """Return what a reader might note, in about so many characters."""
+    text = "I read the output twice and noted what is wrong with it."
+    while len(text) + len(_REASONS[0]) / 2 < length:
+        text += f" {source.choice(_REASONS)}"
+    return text
 
 
 def _asked(question: str) -> list[str]:
@@ -60,13 +77,13 @@ def _asked(question: str) -> list[str]:
 
 
 def _error(
-    location: str, aspect: str, source: random.Random, integers: bool = False
+    location: str, context: str, aspect: str, source: random.Random, integers: bool = False
 ) -> dict[str, Any]:
     severity = source.choices(["Major", "Minor"], [65, 35])[0]
     points = [2, 3, 4, 5] if severity == "Major" else ([1, 2] if integers else [0.5, 1, 1.5])
     return {
         "location": location,
-        "context": "",
+        "context": context,
         "suggestion": f"better {source.randint(1, 99)}",
         "explanation": source.choice(_REASONS),
         "aspect": aspect,
@@ -75,13 +92,17 @@ def _error(
     }
 
 
-def _errors(output: str, aspects: Sequence[str], source: random.Random) -> list[dict[str, Any]]:
+def _errors(
+    output: str, aspects: Sequence[str], mean: float, source: random.Random
+) -> list[dict[str, Any]]:
     words = [found.span() for found in _WORD.finditer(output)]
-    number = min(source.choices([0, 1, 2, 3, 4], [20, 25, 30, 15, 10])[0], len(words) // 3)
-    places = sorted(source.sample(range(len(words)), number))
-    errors = [
-        _error(output[slice(*words[place])], source.choice(aspects), source) for place in places
-    ]
+    number = sum(source.random() < mean / _MOST for _ in range(_MOST))
+    places = sorted(source.sample(range(len(words)), min(number, len(words) // 3)))
+    errors = []
+    for place in places:
+        around = words[max(0, place - 2) : place + 3]
+        location, context = output[slice(*words[place])], output[around[0][0] : around[-1][1]]
+        errors.append(_error(location, context, source.choice(aspects), source))
     fault = source.random()
     if errors and fault < 0.05:
         errors[0]["location"] = "words that the output lacks"
@@ -99,8 +120,10 @@ def _damaged(
     errors = []
     for number, aspect in enumerate(aspects):
         wrong = f"wrong{number}x{source.randint(100, 999)}"
-        words.insert(source.randint(0, len(words)), wrong)
-        errors.append(_error(wrong, aspect, source, integers=True))
+        place = source.randint(0, len(words))
+        words.insert(place, wrong)
+        context = " ".join(words[max(0, place - 2) : place + 3])
+        errors.append(_error(wrong, context, aspect, source, integers=True))
     return " ".join(words), errors
 
 

@@ -1,20 +1,24 @@
-"""Answers that fit a request's JSON schema, the same for the same messages, and their tokens."""
+"""Answers that fit a request's JSON schema, the same for the same request, and their tokens.
+
+They are as long as the answers among the request's own examples, where it shows some, and tokens
+are counted as ``transforms.llm.tokens`` counts them for a model of the request's name: so what a
+run uses is what a dry run has told, as far as that can be told.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import random
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transforms.llm.fake_endpoint.analyses import analysis
 from transforms.llm.fake_endpoint.replies import Choice, Completion
+from transforms.llm.parsing import parse_json
+from transforms.llm.tokens import TOKENS_BEFORE_ANSWER, TOKENS_PER_MESSAGE, token_counter
 
-_TOKEN = re.compile(r"[^\W\d_]{1,8}|\d{1,3}|[^\s\w]|_")
-#: What every message costs beside its text.
-_MESSAGE_TOKENS = 4
+_TEXT_LENGTH = 240  # characters of a text that neither schema nor example bounds
 
 _TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -41,25 +45,35 @@ def answered(body: Mapping[str, Any], digest: bytes) -> Completion:
 
     With ``n`` it has so many choices, each drawn for itself.
     """
-    schema = _schema(body)
-    messages = body["messages"]
+    schema, model = _schema(body), str(body.get("model", "fake"))
+    messages = [str(message["content"]) for message in body["messages"]]
+    examples = _examples(body["messages"])
+    count = token_counter(model).count
     contents = []
     for number in range(int(body.get("n") or 1)):
-        value = analysis(schema, str(messages[-1]["content"]))
+        value = analysis(schema, messages[-1], examples)
         if value is None:
-            value = answer(schema, random.Random(int.from_bytes(digest, "big") + number))
-        contents.append(json.dumps(value, separators=(",", ":")))
+            source = random.Random(int.from_bytes(digest, "big") + number)
+            like = source.choice(examples) if examples else None
+            value = answer(schema, source, like)
+        contents.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     return Completion(
         [Choice(content) for content in contents],
-        sum(_MESSAGE_TOKENS + _tokens_of_message(str(each["content"])) for each in messages),
-        sum(count_tokens(content) for content in contents),
-        str(body.get("model", "fake")),
+        TOKENS_BEFORE_ANSWER
+        + TOKENS_PER_MESSAGE * len(messages)
+        + sum(_tokens_of_message(model, message) for message in messages[:-1])
+        + count(messages[-1]),
+        sum(map(count, contents)),
+        model,
         f"chatcmpl-{digest.hex()[:24]}",
     )
 
 
-def answer(schema: Mapping[str, Any], source: random.Random) -> Any:
-    """Return a value that fits ``schema``, drawn from ``source``."""
+def answer(schema: Mapping[str, Any], source: random.Random, like: Any = None) -> Any:
+    """Return a value that fits ``schema``, drawn from ``source``.
+
+    Its lists and texts are as long as those of ``like``, another answer, where that has them.
+    """
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -67,38 +81,66 @@ def answer(schema: Mapping[str, Any], source: random.Random) -> Any:
     kind = schema.get("type", "object")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
-        return {name: answer(inner, source) for name, inner in schema.get("properties", {}).items()}
+        known = like if isinstance(like, dict) else {}
+        return {
+            name: answer(inner, source, known.get(name))
+            for name, inner in schema.get("properties", {}).items()
+        }
     if kind == "array":
-        low = schema.get("minItems", 1)
-        count = source.randint(low, max(low, min(schema.get("maxItems", low + 2), low + 2)))
-        return [answer(schema["items"], source) for _ in range(count)]
+        return _list(schema, source, like if isinstance(like, list) else None)
     if kind in ("integer", "number"):
         return source.randint(int(schema.get("minimum", 0)), int(schema.get("maximum", 10)))
     if kind == "boolean":
         return source.random() < 0.5
-    return _saying(schema, source)
+    return _saying(schema, source, len(like) if isinstance(like, str) else None)
 
 
-def _saying(schema: Mapping[str, Any], source: random.Random) -> str:
-    """Return mild sentences of the length that ``schema`` asks for."""
-    least, most = schema.get("minLength", 0), schema.get("maxLength", 240)
+def _list(
+    schema: Mapping[str, Any], source: random.Random, like: Sequence[Any] | None
+) -> list[Any]:
+    least = schema.get("minItems", 1 if like is None else 0)
+    if like is None:
+        count = source.randint(least, max(least, min(schema.get("maxItems", least + 2), least + 2)))
+    else:
+        count = max(least, min(schema.get("maxItems", len(like)), len(like)))
+    shapes = [like[number % len(like)] if like else None for number in range(count)]
+    return [answer(schema["items"], source, shape) for shape in shapes]
+
+
+def _saying(schema: Mapping[str, Any], source: random.Random, length: int | None) -> str:
+    """Return mild sentences of about the ``length`` (None: any) that ``schema`` allows."""
+    least, most = schema.get("minLength", 0), schema.get("maxLength", _TEXT_LENGTH)
+    if length is not None:
+        least, most = max(least, min(most, length)), min(most, max(least, length))
     text = ""
-    while not text or len(text) < least:
+    while most and (not text or len(text) < least):
         words = " ".join(source.choice(part) for part in _SAYINGS)
         text += f"{' ' if text else ''}{words[0].upper()}{words[1:]}."
     if len(text) <= most:
         return text
     cut = text[:most]
-    return cut if len(cut.rpartition(" ")[0]) < least else cut.rpartition(" ")[0]
-
-
-def count_tokens(text: str) -> int:
-    """Return about as many tokens as models' tokenizers find in English text."""
-    return len(_TOKEN.findall(text))
+    whole = cut.rpartition(" ")[0]
+    return cut if len(whole) < max(1, schema.get("minLength", 0)) else whole
 
 
 #: Most messages of a run (system message, examples) are the same in all of its requests.
-_tokens_of_message = functools.lru_cache(maxsize=1024)(count_tokens)
+@functools.lru_cache(maxsize=1024)
+def _tokens_of_message(model: str, text: str) -> int:
+    return token_counter(model).count(text)
+
+
+def _examples(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the answers that a request shows, as far as they are objects."""
+    texts = (str(each["content"]) for each in messages if each.get("role") == "assistant")
+    return [shown for shown in map(_shown, texts) if isinstance(shown, dict)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _shown(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return None
 
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, REAL, REJECTED
+from pipelines.metricinstruct.schema import BESIDE, EXAMPLES, HUMAN_ERRORS, REAL, REJECTED
 from pipelines.metricinstruct.sources.reading import SourceFile, read_source_file
 from pipelines.metricinstruct.sources.registry import source_named
 from pipelines.metricinstruct.sources.source import Source
@@ -25,6 +25,7 @@ def read_file() -> Callable[..., Frames]:
         "examples": EXAMPLES,
         "human_errors": HUMAN_ERRORS,
         "rejected": polars_schema(REJECTED),
+        "beside": BESIDE,
         "counts": COUNTS,
     }
 
@@ -47,7 +48,9 @@ def read_file() -> Callable[..., Frames]:
             for name, schema in schemas.items()
         }
         ends = frames["examples"]["input_rows"].sum() + frames["rejected"]["input_rows"].sum()
-        assert ends == frames["counts"]["n"].sum()
+        counts = frames["counts"]
+        assert ends == counts.filter(stage="input_rows")["n"].sum()
+        assert frames["beside"].height == counts.filter(stage="beside_rows")["n"].sum()
         return frames
 
     return read

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 
 import pytest
 
@@ -26,14 +25,15 @@ def read(written, read_file):
             written("test.jsonl", XSUM),
             outputs=(written("outputs.jsonl", OUTPUTS),),
             annotations=(written("ratings.jsonl", text),),
-        )["human_errors"]
+        )
 
     return read
 
 
 def test_errors_of_several_annotators_become_rows_of_the_output(read):
     error = {"category": "Fluency", "severity": "minor", "start": 2, "end": 6, "text": "mill"}
-    errors = read(judged(error, annotator="r2") + judged(annotator="r1") + judged(item="9"))
+    text = judged(error, annotator="r2") + judged(annotator="r1") + judged(item="9")
+    errors = read(text)["human_errors"]
     assert errors.select("annotator", "category", "severity", "side", "start", "end").rows() == [
         ("r1", NO_ERROR, NO_ERROR, None, None, None),
         ("r2", "Fluency", "Minor", "output", 2, 6),
@@ -56,15 +56,20 @@ def test_errors_of_several_annotators_become_rows_of_the_output(read):
     ],
 )
 def test_an_error_has_a_place_where_its_offsets_or_its_words_tell_one(read, place, found):
-    errors = read(judged({"category": "Accuracy", "weight": 2, **place}))
+    errors = read(judged({"category": "Accuracy", "weight": 2, **place}))["human_errors"]
     assert errors.select("start", "end", "text").row(0) == found
     assert errors["weight"].to_list() == [2]
 
 
-def test_annotations_of_outputs_that_the_file_lacks_are_told(read, caplog):
-    with caplog.at_level(logging.WARNING, "remint.metricinstruct"):
-        read(judged() + judged(item="32") + judged(system="birch"))
-    assert "2 of 3 annotated outputs are not in it" in caplog.text
+def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
+    told = read(judged() + judged(item="32") + judged(system="birch"))["beside"]
+    told = told.filter(unit="annotation").sort("line")
+    assert told.select("line", "item", "system", "used").rows() == [
+        (1, "31", "alder", True),
+        (2, "32", "alder", False),
+        (3, "31", "birch", False),
+    ]
+    assert json.loads(told["text"][1])["id"] == "32"
 
 
 @pytest.mark.parametrize(

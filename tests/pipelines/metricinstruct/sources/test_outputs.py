@@ -43,6 +43,13 @@ def test_objects_go_by_id(written, read_file):
         ("1", "t5", "c"),
     ]
     assert frames["rejected"].select("rule", "item").rows() == [("no_output", "2")]
+    told = frames["beside"].sort("line").select("unit", "line", "item", "used").rows()
+    assert told == [
+        ("output", 1, "1", True),
+        ("output", 2, "0", True),
+        ("output", 3, "1", True),
+        ("output", 4, "9", False),
+    ]
 
 
 def test_a_report_goes_by_request(written, read_file):
