@@ -8,8 +8,7 @@ process of its own, on this machine:
 * 50 ms and 64 calls in flight;
 * 1 s and 256 in flight;
 * a heavy-tailed latency (lognormal, median 0.4 s, sigma 0.8) and 64 in flight, drawn from a
-  request's bytes: remint and bare aiohttp send the same bytes and meet the same latencies, the
-  other tools word their requests themselves and meet others of the same distribution.
+  request's messages: all sides meet the same latencies.
 
 Then two kinds of trouble, at 50 ms and 64 in flight: an endpoint that lets in 600 requests a
 minute and answers others with 429, a Retry-After and rate-limit headers, of which nobody was told,

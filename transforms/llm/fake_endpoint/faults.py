@@ -1,7 +1,7 @@
 """The faults an endpoint can have, by name, and which of them a request meets.
 
 What a request meets is drawn from its body and the number of times it came: the same run meets the
-same faults, in whatever order its requests arrive.
+same faults, in whatever order its requests arrive. Its latency is drawn from its messages alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Draws(NamedTuple):
 
 
 def draws(body: bytes, attempt: int, seed: int) -> Draws:
-    """Return the draws of the ``attempt`` (from 1) at the request whose digest ``body`` is."""
+    """Return the draws of the ``attempt`` (from 1) at what has the digest ``body``."""
     digest = hashlib.sha256(b"%d %d " % (seed, attempt) + body).digest()
     return Draws(
         int.from_bytes(digest[:8], "big") / 2**64, int.from_bytes(digest[8:16], "big") / 2**64

@@ -224,7 +224,7 @@ class FakeEndpoint:
         drawn = draws(digest, self.seen[name], self.seed)
         now = asyncio.get_running_loop().time()
         reply, headers = self._decided(request, index, body, ordinary, now, drawn.fault)
-        delay = self.latency(drawn.latency) if reply.delay is None else reply.delay
+        delay = self._latency(body, self.seen[name]) if reply.delay is None else reply.delay
         if delay:
             await asyncio.sleep(delay)
         while reply.hang:
@@ -239,6 +239,11 @@ class FakeEndpoint:
                 self.prompt_tokens += ordinary.prompt_tokens
                 self.completion_tokens += ordinary.completion_tokens
         return response
+
+    def _latency(self, body: Mapping[str, Any], attempt: int) -> float:
+        """Return the seconds for ``body``, the same whichever client words these messages."""
+        asked = json.dumps(body["messages"], sort_keys=True).encode()
+        return self.latency(draws(hashlib.sha256(asked).digest(), attempt, self.seed).latency)
 
     def _decided(
         self,

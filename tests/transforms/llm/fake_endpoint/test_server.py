@@ -148,3 +148,19 @@ def test_work_begins_where_requests_overlap() -> None:
         assert endpoint.began == began
         assert endpoint.counts()["seconds"] == round(endpoint.ended - began, 4) > 0
     hanging.join()
+
+
+def test_the_same_messages_meet_the_same_latency_however_they_are_worded() -> None:
+    drawn: list[float] = []
+
+    def latency(draw: float) -> float:
+        drawn.append(draw)
+        return 0.0
+
+    with FakeEndpoint(latency=latency) as endpoint:
+        ask(endpoint, "a", temperature=0.5)
+        ask(endpoint, "a", max_tokens=7)
+        messages = [{"content": "a", "role": "user"}]
+        post(endpoint, json.dumps({"messages": messages, "model": "fake"}, indent=1))
+        ask(endpoint, "b")
+    assert drawn[0] == drawn[1] == drawn[2] != drawn[3]
