@@ -217,7 +217,7 @@ def run_pipeline(
     job = RunningJob(version.path, runner.name, job_name(dataset), runner.master)
     if runner.outlives_driver:
         note_job(dataset, job)
-    with Progress(display(engine.prices()), engine.partitions):
+    with Progress(display(engine.prices()), engine.partitions, engine.work):
         counts = run_and_count(build, flags, dataset, lambda: forget_job(dataset, version.path))
     if runner.describes:
         # Now its last step forgets it, or who knows that it does not run.

@@ -31,6 +31,7 @@ from transforms.llm.replay import replay
 from transforms.llm.routing import Routing
 from transforms.llm.settings import EngineSettings
 from transforms.llm.statistics import KEYS, KEYS_BEGUN, PARTITIONS_BEGUN, statistics
+from transforms.llm.worker_reports import WorkerReport
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,6 +63,7 @@ class Engine:
         self._closing = False
         self._jobs: set[Job[Any, Any]] = set()
         self._caches: dict[int, tuple[PartitionCache, int]] = {}
+        self._report = WorkerReport(settings.work)
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -106,6 +108,7 @@ class Engine:
             statistics.add({KEYS: len(items), **begun})
         if missing:
             job.missing = len(missing)
+            self._report.begin()
             self._loop.call_soon_threadsafe(self._enqueue, job, missing)
         else:
             self._release(partition)
@@ -207,6 +210,7 @@ class Engine:
             self._release(job.partition)
         except OSError as fault:
             error = error or fault
+        self._report.end()
         if not job.future.set_running_or_notify_cancel():
             return
         if error is None:
@@ -238,6 +242,7 @@ class Engine:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
+        self._report.close()
 
     async def _wind_up(self) -> None:
         self._closing = True

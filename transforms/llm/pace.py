@@ -1,4 +1,4 @@
-"""How fast the calls of this process are getting on, and how long what is ahead will take."""
+"""How fast the calls of a run are getting on, and how long what is ahead will take."""
 
 from __future__ import annotations
 

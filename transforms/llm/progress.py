@@ -1,4 +1,4 @@
-"""What is seen of a run on this machine: a live table on a terminal, else a line now and then."""
+"""What is seen of a run's calls: a live table on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from transforms.llm.statistics import (
     class_shares,
     statistics,
 )
+from transforms.llm.worker_reports import OtherReports
 
 logger = logging.getLogger("remint.progress")
 
@@ -115,15 +116,19 @@ def display(prices: Mapping[str, Price]) -> Display:
 
 
 class Progress:
-    """Shows how the calls of this process get on while the ``with`` block runs, and at its end.
+    """Shows how the calls of a run get on while the ``with`` block runs, and at its end.
 
     Args:
         shown: where to.
         partitions: how many the work has; None where that is not known.
+        work: the run's work folder, where other processes make calls, too.
     """
 
-    def __init__(self, shown: Display, partitions: int | None = None) -> None:
+    def __init__(
+        self, shown: Display, partitions: int | None = None, work: str | None = None
+    ) -> None:
         self._display, self._partitions = shown, partitions
+        self._others = OtherReports(work)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="remint-progress", daemon=True)
 
@@ -143,13 +148,15 @@ class Progress:
         """Stop, and show how things stand at the end."""
         self._ended.set()
         self._thread.join()
-        self._show()
+        self._show(last=True)
         self._display.stop()
 
     def _run(self) -> None:
         while not self._ended.wait(self._display.seconds):
             self._show()
 
-    def _show(self) -> None:
-        now = time.monotonic()
-        self._display.show(self._pace.snapshot(statistics.counts(), statistics.in_flight, now))
+    def _show(self, *, last: bool = False) -> None:
+        counts, in_flight = self._others.read(now=last)
+        counts.update(statistics.counts())
+        in_flight += statistics.in_flight
+        self._display.show(self._pace.snapshot(counts, in_flight, time.monotonic()))

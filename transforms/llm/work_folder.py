@@ -2,6 +2,7 @@
 
     <dataset>/work/<run>/leases/      what a lane may spend, see ``transforms.llm.leases``
     <dataset>/work/<run>/partitions/  p-00003.zip: frames that wait for their lane
+    <dataset>/work/<run>/reports/     what was called so far, see ``transforms.llm.worker_reports``
 
 It is there as long as the run is; what a run leaves that did not end well, the next one removes.
 """

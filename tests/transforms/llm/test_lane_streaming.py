@@ -23,6 +23,7 @@ from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.fake_endpoint.windows import RateLimits
 from transforms.llm.lane_streaming import MakeCalls
 from transforms.llm.prices import Price
+from transforms.llm.worker_reports import OtherReports
 from transforms.partitions import register_frame_coder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,6 +89,9 @@ def test_two_worker_processes_of_beam_keep_one_limit(
             )
             assert_that(classes, all_ok_by_two_processes)
         assert endpoint.requests == 72
+        assert calls.work is not None
+        seen, in_flight = OtherReports(calls.work).read()
+        assert (seen["calls_sent"], seen["class_ok"], in_flight) == (72, 72, 0)
     assert 0 < endpoint.windows.seen[0].greatest <= RPM
 
 
