@@ -3,8 +3,10 @@
 Two families are in use. ``x-ratelimit-(limit|remaining|reset)-(requests|tokens)`` is OpenAI's, and
 that of those who do as it does; its resets are durations such as ``6m0s``, ``1s``, ``20ms``. The
 other is the IETF's (draft-ietf-httpapi-ratelimit-headers): today ``RateLimit-Policy: "name";q=..;
-w=..`` and ``RateLimit: "name";r=..;t=..``, in older drafts ``RateLimit-Limit``, ``-Remaining`` and
-``-Reset`` (seconds). Where a header is absent or has another form, nothing is known.
+w=..`` and ``RateLimit: "name";r=..;t=..``, where ``qu`` names what a policy counts if that is not
+requests; in older drafts ``RateLimit-Limit``, ``-Remaining`` and ``-Reset`` (seconds). Of several
+policies for the same the first counts. Where a header is absent or has another form, nothing is
+known.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|m|s))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|s)")
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_PARAMETER = re.compile(r";\s*([a-z]+)=(\d+)")
+_MEMBER = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s,;"]+)((?:\s*;\s*[a-z]+=(?:"[^"]*"|[^\s,;]+))*)')
+_PARAMETER = re.compile(r';\s*([a-z]+)="?([^";,\s]+)"?')
 #: A limit whose reset lies further ahead counts by the hour or day: no limit a minute.
 _MINUTE_RESET = 90.0
 
@@ -48,8 +51,10 @@ class RateReport(NamedTuple):
 
 def rate_report(headers: Mapping[str, str]) -> RateReport:
     """Return what ``headers`` (found by names in lower case) tell of rate limits."""
-    requests, tokens = (_openai(headers, kind) for kind in ("requests", "tokens"))
-    return RateReport(requests or _ietf(headers) or _old_ietf(headers), tokens)
+    requests, tokens = (
+        _openai(headers, kind) or _ietf(headers, kind) for kind in ("requests", "tokens")
+    )
+    return RateReport(requests or _old_ietf(headers), tokens)
 
 
 def _openai(headers: Mapping[str, str], kind: str) -> Window | None:
@@ -60,12 +65,15 @@ def _openai(headers: Mapping[str, str], kind: str) -> Window | None:
     return Window(limit, None, remaining, duration(headers.get(f"x-ratelimit-reset-{kind}")))
 
 
-def _ietf(headers: Mapping[str, str]) -> Window | None:
-    policy = _parameters(headers.get("ratelimit-policy"))
-    state = _parameters(headers.get("ratelimit"))
-    if not policy and not state:
-        return None
-    return Window(policy.get("q"), policy.get("w"), state.get("r"), state.get("t"))
+def _ietf(headers: Mapping[str, str], kind: str) -> Window | None:
+    states = _members(headers.get("ratelimit"))
+    policies = _members(headers.get("ratelimit-policy"))
+    for name in policies or states:
+        policy, state = policies.get(name, {}), states.get(name, {})
+        if policy.get("qu", "requests") == kind:
+            told = policy.get("q"), policy.get("w"), state.get("r"), state.get("t")
+            return Window(*(_number(each) for each in told))
+    return None
 
 
 def _old_ietf(headers: Mapping[str, str]) -> Window | None:
@@ -77,12 +85,10 @@ def _old_ietf(headers: Mapping[str, str]) -> Window | None:
     return Window(limit, None, remaining, reset)
 
 
-def _parameters(value: str | None) -> dict[str, float]:
-    """Return the numeric parameters of a list's first member, unless it counts other than calls."""
-    first = (value or "").split(",")[0]
-    if 'qu="' in first and 'qu="requests"' not in first:
-        return {}
-    return {name: float(number) for name, number in _PARAMETER.findall(first)}
+def _members(value: str | None) -> dict[str, dict[str, str]]:
+    """Return the parameters of a list's members that have any, by the members' names."""
+    found = _MEMBER.findall(value or "")
+    return {name: dict(_PARAMETER.findall(rest)) for name, rest in found if rest}
 
 
 def _number(value: str | None) -> float | None:

@@ -75,6 +75,14 @@ def test_a_limit_that_is_full_again_in_hours_is_none_a_minute() -> None:
             Window(100, None, 7, 30),
         ),
         ({"ratelimit-policy": '"x";q=65535;qu="content-bytes";w=10'}, None),
+        (
+            {
+                "ratelimit-policy": '"a, b";q=9;w=1;qu="content-bytes", calls;q=5;w=2',
+                "ratelimit": 'calls;r=3;t=1,"a, b";r=8;t=1',
+            },
+            Window(5, 2, 3, 1),
+        ),
+        ({"ratelimit": '"a";r=9;t=1'}, Window(None, None, 9, 1)),
         ({"ratelimit-limit": "plenty"}, None),
         ({"x-ratelimit-limit-requests": ""}, None),
         ({}, None),

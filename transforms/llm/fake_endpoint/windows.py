@@ -6,6 +6,9 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
+#: The window of OpenAI's limits, in seconds; their headers don't say it.
+_MINUTE = 60.0
+
 
 @dataclass(frozen=True)
 class RateLimits:
@@ -78,18 +81,36 @@ class RateWindows:
         return wait
 
     def headers(self, now: float) -> dict[str, str]:
-        """Return the ``x-ratelimit-`` headers as api.openai.com words them."""
-        headers = {}
+        """Return the rate-limit headers: OpenAI's, which tell of minutes, else the IETF's."""
+        told = {}
         for name, admitted, limit in zip(
             ("requests", "tokens"), self._admitted, self._limits, strict=True
         ):
-            if limit is None:
-                continue
-            admitted.forget(now)
-            headers[f"x-ratelimit-limit-{name}"] = str(limit)
-            headers[f"x-ratelimit-remaining-{name}"] = str(max(0, limit - admitted.sum))
-            headers[f"x-ratelimit-reset-{name}"] = duration(admitted.wait(limit, limit, now))
-        return headers
+            if limit is not None:
+                admitted.forget(now)
+                reset = admitted.wait(limit, limit, now)
+                told[name] = limit, max(0, limit - admitted.sum), reset
+        if self.limits.seconds == _MINUTE:
+            return {
+                f"x-ratelimit-{what}-{name}": value
+                for name, (limit, left, reset) in told.items()
+                for what, value in (
+                    ("limit", str(limit)),
+                    ("remaining", str(left)),
+                    ("reset", duration(reset)),
+                )
+            }
+        if not told:
+            return {}
+        window = math.ceil(self.limits.seconds)
+        return {
+            "ratelimit-policy": ", ".join(
+                f'"{name}";q={limit};w={window};qu="{name}"' for name, (limit, _, _) in told.items()
+            ),
+            "ratelimit": ", ".join(
+                f'"{name}";r={left};t={math.ceil(reset)}' for name, (_, left, reset) in told.items()
+            ),
+        }
 
     @property
     def _limits(self) -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.llm.fake_endpoint.windows import RateLimits, RateWindows, SlidingSum, duration
+from transforms.llm.rate_headers import rate_report
 
 EVENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), max_size=60)
 
@@ -62,6 +63,20 @@ def test_a_request_is_told_how_long_to_wait_and_is_let_in_then() -> None:
     assert windows.admit(70, 70) == 0
     assert windows.admit(101, 1000) == float("inf")
     assert RateWindows(RateLimits()).headers(0) == {}
+    assert RateWindows(RateLimits(seconds=5)).headers(0) == {}
+
+
+@pytest.mark.parametrize("seconds", [60.0, 2.0, 90.0])
+def test_a_client_learns_the_limits_with_their_window(seconds: float) -> None:
+    windows = RateWindows(RateLimits(4, 100, seconds))
+    assert windows.admit(40, 0) == 0
+    requests, tokens = rate_report(windows.headers(1))
+    assert requests is not None
+    assert tokens is not None
+    assert (requests.limit, requests.seconds or 60.0) == (4, seconds)
+    assert (requests.remaining, requests.reset) == (3, seconds - 1)
+    assert (tokens.limit, tokens.seconds or 60.0) == (100, seconds)
+    assert (tokens.remaining, tokens.reset) == (60, seconds - 1)
 
 
 @pytest.mark.parametrize(
