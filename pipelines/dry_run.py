@@ -9,7 +9,8 @@ from pipelines.options import RunOptions
 from pipelines.runners import worker_processes
 from pipelines.running import run_and_count
 from pipelines.sizing import input_size, recommend, render_sizing
-from transforms.llm.estimates import Estimate, Pace, estimate, over_budget, render_estimate
+from transforms.llm.estimate_text import over_budget, render_estimate
+from transforms.llm.estimates import Estimate, Pace, estimate
 from transforms.llm.settings import EngineSettings
 from transforms.publishing import storage
 from transforms.publishing.publish import LEDGER_NAME
@@ -86,4 +87,4 @@ def told_size(
 def render(found: Estimate, options: RunOptions) -> str:
     """Return what a dry run tells, with the bounds that the run would reach."""
     told = over_budget(found, options.max_calls, options.max_cost)
-    return "\n".join([render_estimate(found), *told])
+    return "\n".join([render_estimate(found, by_batch=options.batch), *told])

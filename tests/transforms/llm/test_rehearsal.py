@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from transforms.llm.calls import Caller
 from transforms.llm.engine import close_engines, engine
-from transforms.llm.estimates import Pace, estimate, render_estimate, spoken
+from transforms.llm.estimate_text import render_estimate, spoken
+from transforms.llm.estimates import Pace, estimate
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.json_schema import validator
 from transforms.llm.prices import Price
@@ -211,6 +212,12 @@ def test_nothing_to_call_takes_no_time() -> None:
     found = estimate({}, {}, {("m",): Pace(8)})
     assert (found.calls, found.cost, found.time.seconds) == (0, 0, 0.0)
     assert "time: about 0 s" in render_estimate(found)
+
+
+def test_batches_take_the_time_that_the_endpoint_takes() -> None:
+    told = render_estimate(estimate({}, {}, {("m",): Pace(8)}), by_batch=True)
+    assert "time: a batch is answered within a day" in told
+    assert "in flight" not in told
 
 
 @pytest.mark.parametrize(
