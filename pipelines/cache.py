@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.options import OptionParser, parse_place
+from pipelines.option_parsing import OptionParser, parse_place
 from transforms.errors import OptionError
 from transforms.llm.cache_statistics import cache_statistics
 from transforms.llm.cache_verification import verify_cache

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pipelines.options import check_base_url, check_key_source
+from pipelines.option_values import check_base_url, check_key_source
 from transforms.errors import OptionError
 from transforms.llm.calls import CallClass
 from transforms.llm.routes import UNAVAILABLE

@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from pipelines.options import OptionParser
+from pipelines.option_parsing import OptionParser
 from pipelines.stopping import SIGNALS
 from transforms.errors import OptionError
 from transforms.llm.fake_endpoint.batches import Fate

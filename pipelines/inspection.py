@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.metricinstruct.publication import PUBLICATION as METRICINSTRUCT
-from pipelines.options import OptionParser, parse_place
+from pipelines.option_parsing import OptionParser, parse_place
 from pipelines.prosocial.publication import PUBLICATION as PROSOCIAL
 from transforms.publishing.validate import validate_version
 from transforms.publishing.versions import list_versions

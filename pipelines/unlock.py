@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.options import OptionParser, parse_place
+from pipelines.option_parsing import OptionParser, parse_place
 from transforms.errors import OutputError
 from transforms.publishing import storage
 from transforms.publishing.claims import claims

@@ -35,7 +35,8 @@ from pipelines.metricinstruct.schema import ASPECTS, REAL, SYNTHETIC
 from pipelines.metricinstruct.selection import candidates, selection
 from pipelines.metricinstruct.stages import choose_examples, read_source, select_examples
 from pipelines.metricinstruct.task_prompts import load_task_prompts
-from pipelines.options import DEFAULT_PARTITIONS, parse
+from pipelines.option_parsing import parse
+from pipelines.options import DEFAULT_PARTITIONS
 from transforms.keys import partition_of
 from transforms.llm.answers import classify
 from transforms.llm.cache import PartitionCache

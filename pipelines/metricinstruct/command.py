@@ -41,7 +41,9 @@ from pipelines.metricinstruct.selection import SelectionSettings
 from pipelines.metricinstruct.sources.registry import DEFAULT_CHOICES
 from pipelines.metricinstruct.stages import AnalyseExamples
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts, steps_of
-from pipelines.options import DEFAULT_PARTITIONS, named_value, parse
+from pipelines.option_parsing import parse
+from pipelines.option_values import named_value
+from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.runner_checks import check_parallelism, check_paths, check_runner
 from pipelines.running import (
     chosen_settings,

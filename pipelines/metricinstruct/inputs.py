@@ -16,7 +16,7 @@ from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
 from pipelines.metricinstruct.sources.rows import lines_of, rows_of
 from pipelines.metricinstruct.sources.source import Source
-from pipelines.options import mapped_columns, named_value
+from pipelines.option_values import mapped_columns, named_value
 from transforms.errors import InputError, OptionError
 from transforms.keys import KEY_LENGTH
 from transforms.reading.files import expand, fingerprint

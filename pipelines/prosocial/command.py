@@ -14,7 +14,8 @@ from pathlib import Path
 
 from pipelines.dry_run import estimate_calls, render, told_size
 from pipelines.endpoints import Steps
-from pipelines.options import DEFAULT_PARTITIONS, parse
+from pipelines.option_parsing import parse
+from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial.configurations import Authorship
 from pipelines.prosocial.crowd_files import check_crowd_file
 from pipelines.prosocial.dialogue import DraftSettings

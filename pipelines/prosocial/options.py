@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from pipelines.options import OptionParser, RunOptions, new_parser, one_as_many, pairs_of
+from pipelines.option_parsing import OptionParser, new_parser
+from pipelines.option_values import one_as_many, pairs_of
+from pipelines.options import RunOptions
 
 DEFAULT_ANNOTATOR_SALT = "remint"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pipelines import cli
 from pipelines.metricinstruct.options import metricinstruct_parser
-from pipelines.options import OptionParser
+from pipelines.option_parsing import OptionParser
 from pipelines.prosocial.options import prosocial_parser
 from transforms.errors import OptionError
 

@@ -15,7 +15,7 @@ from typing import Any
 from pipelines.metricinstruct import command as metricinstruct
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.metricinstruct.sources.samples import sample_files
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial import command as prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from runner_configs.flink.cluster import FlinkCluster

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.errors import OptionError
 from transforms.llm.fake_endpoint.server import FakeEndpoint

@@ -14,7 +14,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.metricinstruct.command import mint as mint_metricinstruct
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial.command import estimate
 from pipelines.prosocial.command import mint as mint_prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser

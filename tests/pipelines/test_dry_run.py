@@ -17,7 +17,7 @@ from pipelines.cli import main
 from pipelines.metricinstruct import command as metricinstruct
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.metricinstruct.sources.samples import sample_files
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial import command as prosocial
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.llm.estimates import Estimate

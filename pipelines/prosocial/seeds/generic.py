@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import polars as pl
 
-from pipelines.options import mapped_columns
+from pipelines.option_values import mapped_columns
 from pipelines.prosocial.seeds.cells import cell_texts, stripped
 from pipelines.prosocial.seeds.rows import ROT_SEPARATOR, Reading, Rule, seed_rows
 from transforms.errors import OptionError

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from pipelines.options import named_value
+from pipelines.option_values import named_value
 from pipelines.prosocial.schema import REJECTED, SBIC, SOCIAL_CHEMISTRY, SOURCES
 from pipelines.prosocial.seeds import ethics, generic, sbic, social_chemistry
 from pipelines.prosocial.seeds.generic import DEFAULT_FIELD_MAP, FieldMap, parse_field_map

@@ -19,7 +19,7 @@ from pipelines.metricinstruct.options import MetricInstructOptions, metricinstru
 from pipelines.metricinstruct.schema import CONFIGURATIONS, TASKS
 from pipelines.metricinstruct.sources.hub import hub_fingerprint
 from pipelines.metricinstruct.sources.samples import FOLDER, sample_files
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes
 from transforms.errors import EndpointError, InputError, OptionError
 from transforms.llm.fake_endpoint.latency import constant

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.metricinstruct.command import mint
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.publishing.publish import PublishResult, Status
 

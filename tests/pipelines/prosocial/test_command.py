@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from pipelines.cli import main
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from tests.runs import cached_calls, killed_after, ledger_of, rows, shard_bytes

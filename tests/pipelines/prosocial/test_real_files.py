@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial import schema
 from pipelines.prosocial.command import mint
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pipelines.metricinstruct.options import MetricInstructOptions
-from pipelines.options import RunOptions, parse
+from pipelines.option_parsing import parse
+from pipelines.options import RunOptions
 from pipelines.prosocial.options import ProsocialOptions
 from runner_configs.dataflow import launcher
 from runner_configs.dataflow.launcher import NOT_IN_TEMPLATES, PARSERS, options_of, remint_arguments

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from pipelines.runner_checks import check_parallelism
 from pipelines.runners import Workers, runner_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options import parse
+from pipelines.option_parsing import parse
 from pipelines.prosocial.options import ProsocialOptions, prosocial_parser
 from transforms.errors import OptionError
 
