@@ -10,6 +10,7 @@ SOURCES := pipelines/metricinstruct/samples
 # What the tests on clusters need beyond Python, built or fetched once.
 CLUSTER := .cluster
 PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0
+GS_SERVER := gcp-storage-emulator==2026.7.19
 S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .PHONY: help install demo test test-cluster check benchmark flink-up flink-down clean
@@ -17,7 +18,7 @@ S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 help:
 	@echo "make demo       install, fetch the embedded model, publish two small datasets, say where"
 	@echo "make test       install, run all tests"
-	@echo "make test-cluster  install, run the tests on Flink, Prism and an S3 server (needs Java 17,"
+	@echo "make test-cluster  install, run the tests on Flink, Prism and object stores (needs Java 17,"
 	@echo "                   Maven and Go on the machine)"
 	@echo "make flink-up, make flink-down  a Flink cluster on this machine, for --config"
 	@echo "                   runner_configs/flink.yaml (needs Java 17 and Maven)"
@@ -78,7 +79,14 @@ $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw:
 	@GOBIN=$(CURDIR)/$(CLUSTER)/bin go install \
 		$(if $(findstring prism,$@),$(PRISM),$(S3_SERVER))
 
-test-cluster: $(VENV)/.installed-cluster $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw
+# In an environment of its own: what it stands on is nothing that remint needs.
+$(CLUSTER)/gs/bin/gcp-storage-emulator:
+	@echo "== installing a server of Google's storage API"
+	@$(PYTHON) -m venv $(CLUSTER)/gs
+	@$(CLUSTER)/gs/bin/python -m pip install --quiet --disable-pip-version-check $(GS_SERVER)
+
+test-cluster: $(VENV)/.installed-cluster $(CLUSTER)/bin/prism $(CLUSTER)/bin/versitygw \
+		$(CLUSTER)/gs/bin/gcp-storage-emulator
 	@$(BIN)/python -m runner_configs.flink fetch
 	@$(BIN)/python -m pytest -m "" tests/cluster tests/runner_configs
 

@@ -152,8 +152,9 @@ _BECAUSES = (
     "as they admit themselves", "and it could get worse for {other}",
 )  # fmt: skip
 
-#: How many scenes there are.
-SCENES = len(_PEOPLE) * len(_DEEDS) * len(_TIMES) * len(_REASONS)
+#: Scenes without a thing beside the reason, and all that there are.
+_PLAIN_SCENES = len(_PEOPLE) * len(_DEEDS) * len(_TIMES) * len(_REASONS)
+SCENES = _PLAIN_SCENES * (1 + len(_THINGS))
 _STRIDE = 100_003  # a prime: neighbours in the order of indices have nothing in common
 
 
@@ -173,10 +174,12 @@ class Scene(NamedTuple):
 
 def scene(index: int) -> Scene:
     """Return a scene; no two indices below ``SCENES`` have the same."""
-    number, person = divmod(index * _STRIDE % SCENES, len(_PEOPLE))
+    again, number = divmod(index, _PLAIN_SCENES)
+    number, person = divmod(number * _STRIDE % _PLAIN_SCENES, len(_PEOPLE))
     number, deed = divmod(number, len(_DEEDS))
     reason, time = divmod(number, len(_TIMES))
-    return Scene(_PEOPLE[person], _DEEDS[deed], _TIMES[time], _REASONS[reason])
+    also = f", what with {_THINGS[again - 1]}" if again else ""
+    return Scene(_PEOPLE[person], _DEEDS[deed], _TIMES[time], f"{_REASONS[reason]}{also}")
 
 
 def first_utterance(source: Random, about: Scene) -> str:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -61,19 +62,19 @@ def endpoints() -> Iterator[dict[str, FakeEndpoint]]:
         yield {"prosocial": prosocial, "metricinstruct": metricinstruct}
 
 
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the URL of an S3 server over a folder, which has an empty bucket ``remint``."""
-    path = TOOLS / "bin" / "versitygw"
-    assert path.exists(), f"{path} is not there: make test-cluster installs it"
-    root = tmp_path_factory.mktemp("s3")
-    (root / "remint").mkdir()
+def free_address() -> str:
+    """Return a host and a port on this machine that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def serving(command: Sequence[str | Path], address: str, **environment: str) -> Iterator[str]:
+    """Run a server as long as the block, from when it listens at ``address``; yield its URL."""
     server = subprocess.Popen(
-        [path, "--port", address, "--quiet", "posix", root],
-        env={"ROOT_ACCESS_KEY": S3_KEY, "ROOT_SECRET_KEY": S3_SECRET},
+        command,
+        env={"PATH": os.defpath, **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -89,6 +90,20 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait()
 
 
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the URL of an S3 server over a folder, which has an empty bucket ``remint``."""
+    path = TOOLS / "bin" / "versitygw"
+    assert path.exists(), f"{path} is not there: make test-cluster installs it"
+    root = tmp_path_factory.mktemp("s3")
+    (root / "remint").mkdir()
+    address = free_address()
+    command = [path, "--port", address, "--quiet", "posix", root]
+    keys = {"ROOT_ACCESS_KEY": S3_KEY, "ROOT_SECRET_KEY": S3_SECRET}
+    with serving(command, address, **keys) as url:
+        yield url
+
+
 @pytest.fixture
 def s3(s3_server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a place on the S3 server that is this test's own; the environment leads there."""
@@ -101,3 +116,30 @@ def s3(s3_server: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         monkeypatch.setenv(name, value)
     use_filesystems([])
     return "s3://remint/" + re.sub(r"\W", "-", request.node.name)
+
+
+@pytest.fixture(scope="session")
+def gs_server() -> Iterator[str]:
+    """Yield the URL of a server of Google's storage API with an empty bucket ``remint``."""
+    path = TOOLS / "gs" / "bin" / "gcp-storage-emulator"
+    assert path.exists(), f"{path} is not there: make test-cluster installs it"
+    address = free_address()
+    host, _, port = address.partition(":")
+    command = [path, "start", "--host", host, "--port", port, "--in-memory"]
+    with serving([*command, "--default-bucket", "remint"], address) as url:
+        yield url
+
+
+@pytest.fixture
+def gs(gs_server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a place on that server that is this test's own; the environment leads there."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gs_server)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # there are no credentials to be looked for
+    return "gs://remint/" + re.sub(r"\W", "-", request.node.name)
+
+
+@pytest.fixture(params=["s3", "gs"])
+def store(request: pytest.FixtureRequest) -> str:
+    """Return a place on a store of either kind that is this test's own."""
+    place: str = request.getfixturevalue(request.param)
+    return place

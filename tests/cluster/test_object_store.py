@@ -1,4 +1,4 @@
-"""Whole runs on an S3 server: seeds, crowd, cache and output are objects."""
+"""Whole runs on object stores, S3's and Google's: seeds, crowd, cache and output are objects."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import fsspec
 import pytest
 
 from pipelines.cli import main
@@ -42,37 +43,39 @@ from transforms.publishing.manifest import read_manifest
 from transforms.publishing.publish import Status
 from transforms.publishing.versions import claim_version, latest_version, versions
 
-boto3 = pytest.importorskip("boto3", reason="needs remint[s3]")
+pytest.importorskip("boto3", reason="needs remint[s3]")
+pytest.importorskip("gcsfs", reason="needs remint[gcp]")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 IN_FLIGHT, LATENCY = 4, 0.2
 
 
-def bucket_of(place: str) -> tuple[Any, str, str]:
-    bucket, _, prefix = place.removeprefix("s3://").partition("/")
-    return boto3.client("s3"), bucket, prefix
+def files_at(place: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """Return a filesystem of fsspec, not Beam's, that remembers nothing, and a path of its own."""
+    files, path = fsspec.core.url_to_fs(place)
+    files.invalidate_cache()
+    return files, path
 
 
 def download(place: str, target: Path) -> Path:
     """Copy what is below ``place`` into the directory ``target``, not by Beam."""
-    client, bucket, prefix = bucket_of(place)
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for item in page.get("Contents", []):
-            path = target / item["Key"].removeprefix(prefix).lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            client.download_file(bucket, item["Key"], str(path))
+    files, path = files_at(place)
+    for found in files.find(path):
+        copy = target / found.removeprefix(path).lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        files.get_file(found, str(copy))
     return target
 
 
 def on_store(arguments: Sequence[str], place: str) -> list[str]:
     """Return ``arguments`` with the bundled samples replaced by copies of them on the store."""
-    client, bucket, prefix = bucket_of(place)
+    files, into = files_at(place)
     samples = [ROOT / "pipelines" / name / "samples" for name in ("prosocial", "metricinstruct")]
     for folder in samples:
         for path in filter(Path.is_file, folder.rglob("*")):
-            key = f"{prefix}/in/{folder.parent.name}/{path.relative_to(folder)}"
-            client.upload_file(str(path), bucket, key)
+            name = f"in/{folder.parent.name}/{path.relative_to(folder)}"
+            files.put_file(str(path), f"{into}/{name}")
     changed = list(arguments)
     for folder in samples:
         changed = [
@@ -111,22 +114,24 @@ def records(dataset: str) -> Records:
 
 @pytest.mark.parametrize("dataset", [PROSOCIAL, METRICINSTRUCT], ids=lambda one: one.name)
 def test_a_run_on_a_store_gives_the_bytes_of_a_local_one(
-    dataset: Dataset, s3: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dataset: Dataset, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = f"{s3}/out"
+    output = f"{store}/out"
     with FakeEndpoint() as endpoint:
-        check_a_run(dataset, endpoint, s3, output, tmp_path)
+        check_a_run(dataset, endpoint, store, output, tmp_path)
     told = capsys.readouterr().out
     assert f"{output}/{dataset.name}/v0001" in told
     assert "sound" in told
 
 
 def check_a_run(
-    dataset: Dataset, endpoint: FakeEndpoint, s3: str, output: str, tmp_path: Path
+    dataset: Dataset, endpoint: FakeEndpoint, store: str, output: str, tmp_path: Path
 ) -> None:
-    arguments = on_store(dataset.arguments(endpoint.base_url, output), s3)
+    arguments = on_store(dataset.arguments(endpoint.base_url, output), store)
     # The rejected name their file, so it is to be the same.
-    expected = dataset.mint(on_store(dataset.arguments(endpoint.base_url, tmp_path / "local"), s3))
+    expected = dataset.mint(
+        on_store(dataset.arguments(endpoint.base_url, tmp_path / "local"), store)
+    )
     calls = endpoint.requests
 
     result = dataset.mint(arguments)
@@ -159,23 +164,27 @@ def check_a_run(
     assert len(records(place)) == calls
 
     other = dataset.mint(
-        on_store(dataset.arguments(endpoint.base_url, f"{s3}/other", "--shared-cache", place), s3)
+        on_store(
+            dataset.arguments(endpoint.base_url, f"{store}/other", "--shared-cache", place), store
+        )
     )
     assert endpoint.requests == 2 * calls
     assert shard_bytes(download(other.path, tmp_path / "other")) == shard_bytes(expected.path)
 
 
-def test_a_killed_run_is_carried_on(s3: str, tmp_path: Path) -> None:
-    place = f"{s3}/out/prosocial"
+def test_a_killed_run_is_carried_on(store: str, tmp_path: Path) -> None:
+    place = f"{store}/out/prosocial"
     with FakeEndpoint() as endpoint:
         expected = PROSOCIAL.mint(
-            on_store(PROSOCIAL.arguments(endpoint.base_url, tmp_path / "local"), s3)
+            on_store(PROSOCIAL.arguments(endpoint.base_url, tmp_path / "local"), store)
         )
         calls, asked = endpoint.requests, endpoint.seen.copy()
         endpoint.latency = constant(LATENCY)
         arguments = on_store(
-            PROSOCIAL.arguments(endpoint.base_url, f"{s3}/out", *("--concurrency", str(IN_FLIGHT))),
-            s3,
+            PROSOCIAL.arguments(
+                endpoint.base_url, f"{store}/out", *("--concurrency", str(IN_FLIGHT))
+            ),
+            store,
         )
         with started("prosocial", *arguments) as run:
             while endpoint.answered < calls + calls // 2:
@@ -208,10 +217,10 @@ def test_a_killed_run_is_carried_on(s3: str, tmp_path: Path) -> None:
     assert shard_bytes(download(version.path, tmp_path / "s3")) == shard_bytes(expected.path)
 
 
-def test_of_two_runs_at_once_one_is_refused(s3: str, tmp_path: Path) -> None:
+def test_of_two_runs_at_once_one_is_refused(store: str, tmp_path: Path) -> None:
     with FakeEndpoint(latency=constant(LATENCY)) as endpoint:
         arguments = PROSOCIAL.arguments(
-            endpoint.base_url, f"{s3}/out", *("--concurrency", str(IN_FLIGHT))
+            endpoint.base_url, f"{store}/out", *("--concurrency", str(IN_FLIGHT))
         )
         with started("prosocial", *arguments) as one, started("prosocial", *arguments) as other:
             ends = [(run.communicate(timeout=300)[1], run.returncode) for run in (one, other)]
@@ -219,15 +228,15 @@ def test_of_two_runs_at_once_one_is_refused(s3: str, tmp_path: Path) -> None:
         assert codes == [0, 2], ends
         (refused,) = (told for told, code in ends if code == 2)
         assert "is in use by another run (process" in refused
-        assert endpoint.requests == len(records(f"{s3}/out/prosocial"))  # none was made twice
-        assert [version.complete for version in versions(f"{s3}/out/prosocial")] == [True]
+        assert endpoint.requests == len(records(f"{store}/out/prosocial"))  # none was made twice
+        assert [version.complete for version in versions(f"{store}/out/prosocial")] == [True]
 
 
-def test_a_stopped_run_gives_the_dataset_up_at_once(s3: str) -> None:
-    place = f"{s3}/out/prosocial"
+def test_a_stopped_run_gives_the_dataset_up_at_once(store: str) -> None:
+    place = f"{store}/out/prosocial"
     with FakeEndpoint(latency=constant(LATENCY)) as endpoint:
         arguments = PROSOCIAL.arguments(
-            endpoint.base_url, f"{s3}/out", *("--concurrency", str(IN_FLIGHT))
+            endpoint.base_url, f"{store}/out", *("--concurrency", str(IN_FLIGHT))
         )
         with started("prosocial", *arguments) as run:
             while endpoint.answered < 20:
@@ -237,6 +246,7 @@ def test_a_stopped_run_gives_the_dataset_up_at_once(s3: str) -> None:
             _, told = run.communicate(timeout=60)
         assert run.returncode == 128 + signal.SIGINT
         assert told.endswith("remint prosocial: stopped; run it again to carry on\n")
+        assert "given up" not in told
         assert claims.claims(f"{place}/.lock") == {}
         while endpoint.in_work:
             time.sleep(0.01)
@@ -265,11 +275,11 @@ def test_two_task_managers_work_on_a_store(s3: str, s3_server: str, tmp_path: Pa
     assert ledger(version) == ledger(expected.path)
 
 
-def test_versions_are_claimed_by_one_alone(s3: str) -> None:
+def test_versions_are_claimed_by_one_alone(store: str) -> None:
     claimed = []
 
     def claim() -> None:
-        claimed.append(claim_version(f"{s3}/out/prosocial").number)
+        claimed.append(claim_version(f"{store}/out/prosocial").number)
 
     threads = [threading.Thread(target=claim) for _ in range(16)]
     for thread in threads:
@@ -279,8 +289,8 @@ def test_versions_are_claimed_by_one_alone(s3: str) -> None:
     assert len(claimed) == len(set(claimed)) == 16
 
 
-def test_a_dataset_is_held_by_one_alone(s3: str) -> None:
-    place = f"{s3}/out/prosocial"
+def test_a_dataset_is_held_by_one_alone(store: str) -> None:
+    place = f"{store}/out/prosocial"
     inside: list[int] = []
     most: list[int] = []
 
