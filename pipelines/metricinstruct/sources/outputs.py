@@ -20,6 +20,7 @@ from pipelines.metricinstruct.sources.beside import RowBeside
 from pipelines.metricinstruct.sources.rows import kind_of, lines_of, whole_json
 from pipelines.metricinstruct.sources.source import Example
 from transforms.errors import InputError
+from transforms.reading.files import decompressed_name
 
 #: What a row names its input by.
 _ITEM, _REQUEST = "item", "request"
@@ -111,6 +112,7 @@ def read_outputs(paths: Sequence[str]) -> Outputs:
 
 def _system_of(path: str) -> str:
     folder, name = os.path.split(path)
+    name = decompressed_name(name)
     stem = name.split(".")[0] if name.lower().startswith("primary") else os.path.splitext(name)[0]
     if stem.lower() == "primary":
         return os.path.basename(folder) or stem

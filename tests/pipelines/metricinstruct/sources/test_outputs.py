@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 
 import pytest
+import zstandard
 
 from pipelines.metricinstruct.sources.outputs import read_outputs
 from transforms.errors import InputError
@@ -28,6 +32,24 @@ def test_lines_go_by_row_and_their_file_names_the_system(written, read_file):
         ("pegasus", "2", "c"),
     ]
     assert frames["rejected"].select("rule", "value", "item").rows() == [("blank", "bart", "2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [
+        ("alder-predictions.txt.gz", "alder"),
+        ("alder.txt.zst", "alder"),
+        ("birch/primary.en.XZ", "birch"),
+        ("alder.out.bz2", "alder"),
+    ],
+)
+def test_a_compression_is_no_part_of_a_systems_name(tmp_path, name, system):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": zstandard.open}
+    with openers[path.suffix.lower()](path, "wb") as file:
+        file.write(b"a\n")
+    assert read_outputs([str(path)]).by_row == {system: ["a"]}
 
 
 def test_objects_go_by_id(written, read_file):
