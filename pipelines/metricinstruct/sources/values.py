@@ -60,8 +60,11 @@ def as_object(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def as_comment(value: Any) -> str | None:
-    """Return ``value`` where it is a text that says something, else None: nothing hangs on it."""
-    return printable(value) if isinstance(value, str) and value.strip() else None
+    """Return ``value`` where it is a text that says something, else None: nothing hangs on it.
+
+    It is whole, whatever its length: a marked text that was cut would have another place.
+    """
+    return printable(value, len(value)) if isinstance(value, str) and value.strip() else None
 
 
 def as_whole(value: Any, name: str) -> int:
