@@ -14,8 +14,9 @@ from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import read_outputs
 from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
-from pipelines.metricinstruct.sources.rows import lines_of, rows_of
+from pipelines.metricinstruct.sources.rows import rows_of
 from pipelines.metricinstruct.sources.source import Source
+from pipelines.metricinstruct.sources.text_files import lines_of
 from pipelines.option_values import mapped_columns, named_value
 from transforms.errors import InputError, OptionError
 from transforms.keys import KEY_LENGTH

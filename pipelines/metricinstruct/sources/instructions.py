@@ -20,6 +20,7 @@ from pipelines.metricinstruct.sources.values import (
     Unusable,
     as_comment,
     as_number,
+    as_object,
     as_text,
     distinct,
     shown,
@@ -80,7 +81,8 @@ def _llmbar(row: Row) -> Iterator[Example]:
 
 def _oasst_tree(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the first message of a tree, with its replies, of either export."""
-    yield value["prompt"] if isinstance(value.get("prompt"), Mapping) else value
+    tree = as_object(value, "prompt")
+    yield tree["prompt"] if isinstance(tree.get("prompt"), Mapping) else tree
 
 
 def _oasst(row: Row) -> Iterator[Example]:

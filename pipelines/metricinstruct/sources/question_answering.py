@@ -36,17 +36,21 @@ _PREDICTIONS = ("prediction 1", "prediction 2", "prediction 3", "prediction 4")
 _ANNOTATED = _PREDICTIONS[0]
 
 
-def _asqa_samples(value: Any) -> Iterator[Mapping[str, Any]]:
+def _asqa_samples(value: Any) -> Iterator[Any]:
     """Yield the samples of ``ASQA.json``, an object of splits, each an object of samples by id.
 
     A line of JSON lines is one sample already.
     """
-    if "ambiguous_question" in value or "question" in value:
-        yield value
+    given = as_object(value, "samples")
+    if "ambiguous_question" in given or "question" in given:
+        yield given
         return
-    for split, samples in value.items():
+    splits = {name: as_object(samples, "samples") for name, samples in given.items()}
+    for name, samples in splits.items():
+        split = "validation" if name == "dev" else name
         for item, sample in samples.items():
-            yield {**sample, "sample_id": item, "split": "validation" if split == "dev" else split}
+            is_object = isinstance(sample, Mapping)
+            yield {**sample, "sample_id": item, "split": split} if is_object else sample
 
 
 def _asqa(row: Row) -> Iterator[Example]:

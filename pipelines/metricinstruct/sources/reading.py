@@ -13,7 +13,7 @@ from pipelines.metricinstruct.sources.beside import STAGE, beside_frame
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
-from pipelines.metricinstruct.sources.rows import FAULT, rows_of
+from pipelines.metricinstruct.sources.rows import rows_of
 from pipelines.metricinstruct.sources.source import (
     Example,
     Rejected,
@@ -21,6 +21,7 @@ from pipelines.metricinstruct.sources.source import (
     Source,
     outputs_of,
 )
+from pipelines.metricinstruct.sources.unreadable import FAULT
 from transforms.ledger import count_in
 from transforms.splits import split_of_file
 
@@ -136,8 +137,8 @@ def _readable(rows: _Counted, chunk: Chunk) -> Iterator[Row]:
     """Yield the rows that could be read; the others become rejects."""
     for row in rows:
         if FAULT in row.fields:
-            rule, value, text = row.fields[FAULT]
-            chunk.reject(row, Rejected(rule, None, value), text)
+            rejected, text = row.fields[FAULT]
+            chunk.reject(row, rejected, text)
         else:
             yield row
 

@@ -92,6 +92,8 @@ def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
     [
         ("{\n", "line 1: annotations are objects of id"),
         ("[]\n", "line 1: annotations are objects of id"),
+        ("[" * 100_000 + "\n", "line 1: annotations are objects of id"),
+        (judged().replace('"errors"', '"id": "32", "errors"'), "id: duplicate_field"),
         (judged() + '{"id": "31", "system": "alder", "errors": []}\n', "line 2: .*annotator"),
         (judged({"severity": "Major"}), "category"),
         (judged({"category": "Fluency", "start": "2", "end": 6}), "start"),
