@@ -141,7 +141,8 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
 
     Raises:
         OptionError: there is no such source.
-        InputError: a file can't be read or has another form.
+        InputError: a file can't be read or has another form, a row's input can't be read, or an
+            id is of no input: nothing that was meant stays in.
     """
     keys: set[str] = set()
     for text in exclude:
@@ -152,7 +153,7 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
             continue
         found = read_keys(paths, source, None if ids is None else _ids_in(ids))
         if not found:
-            raise InputError(f"--exclude {text!r}: no input of its files is meant; check the ids")
+            raise InputError(f"--exclude {text!r}: no input of its files is meant; name others")
         keys.update(found)
     return sorted(keys)
 

@@ -144,12 +144,17 @@ class Example:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row, or the output of one, that can't be used; ``example`` is what was read of it."""
+    """A row, or the output of one, that can't be used; ``example`` is what was read of it.
+
+    Attributes:
+        left_out: the row can be read, but is none of those that the source gives to any channel.
+    """
 
     rule: str
     field: str | None = None
     value: str | None = None
     example: Example | None = None
+    left_out: bool = False
 
 
 def outputs_of(
