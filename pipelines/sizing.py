@@ -13,7 +13,7 @@ from pipelines.options import DEFAULT_PARTITIONS, MAX_PARTITIONS
 from transforms.frames import MAX_FRAME_BYTES
 from transforms.llm.lanes import lanes_for
 from transforms.llm.settings import EngineSettings
-from transforms.reading.files import compression_of, stored_size
+from transforms.reading.files import PARQUET, compression_of, extension_of, stored_size
 
 #: Of a partition's input: then each of its frames is a single one, of 8 MB at most.
 PARTITION_BYTES = MAX_FRAME_BYTES
@@ -61,7 +61,7 @@ def input_size(paths: Iterable[str]) -> int:
 
 
 def _is_compressed(path: str) -> bool:
-    return compression_of(path) is not None or path.endswith(".parquet")
+    return compression_of(path) is not None or extension_of(path) in PARQUET
 
 
 def recommend(

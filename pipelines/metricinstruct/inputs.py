@@ -14,8 +14,9 @@ from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import read_outputs
 from pipelines.metricinstruct.sources.reading import SourceFile, read_keys
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source, source_named
-from pipelines.metricinstruct.sources.rows import lines_of, rows_of
+from pipelines.metricinstruct.sources.rows import rows_of
 from pipelines.metricinstruct.sources.source import Source
+from pipelines.metricinstruct.sources.text_files import lines_of
 from pipelines.option_values import mapped_columns, named_value
 from transforms.errors import InputError, OptionError
 from transforms.keys import KEY_LENGTH
@@ -140,7 +141,8 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
 
     Raises:
         OptionError: there is no such source.
-        InputError: a file can't be read or has another form.
+        InputError: a file can't be read or has another form, a row's input can't be read, or an
+            id is of no input: nothing that was meant stays in.
     """
     keys: set[str] = set()
     for text in exclude:
@@ -151,7 +153,7 @@ def excluded_keys(exclude: Sequence[str]) -> list[str]:
             continue
         found = read_keys(paths, source, None if ids is None else _ids_in(ids))
         if not found:
-            raise InputError(f"--exclude {text!r}: no input of its files is meant; check the ids")
+            raise InputError(f"--exclude {text!r}: no input of its files is meant; name others")
         keys.update(found)
     return sorted(keys)
 

@@ -87,6 +87,9 @@ def test_files_that_are_compressed_are_taken_for_more(tmp_path: Path) -> None:
     plain.write_bytes(b"x" * 100)
     packed.write_bytes(b"x" * 10)
     assert input_size([str(plain), str(packed)]) == 140
+    for name in ("c.parquet", "c.pq", "c.PARQUET"):
+        (tmp_path / name).write_bytes(b"x" * 10)
+        assert input_size([str(tmp_path / name)]) == 40
     with pytest.raises(InputError, match="no such file"):
         input_size([str(tmp_path / "c.csv")])
 

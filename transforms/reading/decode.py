@@ -1,7 +1,7 @@
 """Decoding: the bytes of a text file to blocks of whole lines in UTF-8, whatever it was saved as.
 
 Taken are UTF-8 with or without a byte order mark and UTF-16 with one. Lines end in LF, with or
-without CR before it; a file whose first block holds CR but no LF is one of CR-ended lines,
+without CR before it; a file whose first megabyte holds CR but no LF is one of CR-ended lines,
 elsewhere a lone CR is content.
 Bytes that aren't UTF-8 stay as they are: it is the row's reader who rejects the row, not the file.
 """
@@ -18,6 +18,8 @@ from transforms.errors import InputError
 from transforms.reading.files import open_bytes, reading
 
 BLOCK_BYTES = 8 * 1024 * 1024
+#: By so much of its beginning a file's encoding and line ends are told, however it is read.
+_HEAD_BYTES = 1 << 20
 #: A line, or a record of several lines, may be so long; a longer one is a reject (one that ends
 #: within the block in which it gets too long may be read nevertheless).
 MAX_RECORD_BYTES = 16 * 1024 * 1024
@@ -76,7 +78,7 @@ def text_encoding(head: bytes, path: str) -> str:
     for mark, encoding in _UTF16.items():
         if head.startswith(mark):
             return encoding
-    sample = head[: 1 << 20]
+    sample = head[:_HEAD_BYTES]
     zeros = sample.count(0)
     if zeros > MAX_FOREIGN_SHARE * len(sample):
         # Latin text in UTF-16 has its zeros all on one side of each pair.
@@ -118,6 +120,15 @@ def text_blocks(path: str, block_bytes: int = BLOCK_BYTES) -> Iterator[TextBlock
         yield TextBlock(pending + b"\n", line)
 
 
+def whole_text(path: str) -> str:
+    """Return all text of ``path``, of lines of any length, decoded as by ``decode_rows``.
+
+    Raises:
+        InputError: the file can't be read, is damaged, or is not text.
+    """
+    return decode_rows(b"".join(_utf8_pieces(path, BLOCK_BYTES)))
+
+
 def decode_rows(data: bytes) -> str:
     """Return ``data`` as text in which each invalid byte stands as a lone surrogate."""
     return data.decode("utf-8", "surrogateescape")
@@ -146,22 +157,28 @@ def _utf8_pieces(path: str, block_bytes: int) -> Iterator[bytes]:
     """Yield the file's content as UTF-8, its mark removed and CR line ends turned into LF."""
     with open_bytes(path) as file:
         with reading(path):
-            head = _read(file, block_bytes)
-        if not head:
-            return
+            head = _read(file, _HEAD_BYTES)
         encoding = text_encoding(head, path)
         transcode = _Transcoder(encoding) if encoding != "utf-8" else None
-        piece = transcode(head[2:], False) if transcode else head.removeprefix(codecs.BOM_UTF8)
-        mac = b"\r" in piece and b"\n" not in piece
+        mac = _has_lone_returns(head, encoding)
+        pending = head[2:] if transcode else head.removeprefix(codecs.BOM_UTF8)
         while True:
-            yield piece.replace(b"\r", b"\n") if mac else piece
+            data, pending = pending[:block_bytes], pending[block_bytes:]
             with reading(path):
-                data = _read(file, block_bytes)
+                data += _read(file, block_bytes - len(data))
             piece = transcode(data, not data) if transcode else data
+            if piece:
+                yield piece.replace(b"\r", b"\n") if mac else piece
             if not data:
-                if piece:
-                    yield piece
                 return
+
+
+def _has_lone_returns(head: bytes, encoding: str) -> bool:
+    """Return whether lines end in CR alone in a file that starts with ``head``."""
+    text = head.decode(encoding, "ignore")
+    if len(head) == _HEAD_BYTES:
+        text = text[:-1]  # an LF may follow the last one
+    return "\r" in text and "\n" not in text
 
 
 def _read(file: BinaryIO, size: int) -> bytes:

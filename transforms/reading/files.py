@@ -29,6 +29,8 @@ COMPRESSIONS = {
     ".xz": "lzma",
     ".lzma": "lzma",
 }
+#: Extensions of files that compress by themselves.
+PARQUET = (".parquet", ".pq")
 _HASH_BLOCK = 1 << 20
 
 
@@ -80,6 +82,16 @@ def open_bytes(path: str) -> BinaryIO:
 def compression_of(path: str) -> str | None:
     """Return the compression that the extension of ``path`` stands for, None for none."""
     return COMPRESSIONS.get(os.path.splitext(path)[1].lower())
+
+
+def decompressed_name(path: str) -> str:
+    """Return ``path`` without the extension of a compression."""
+    return os.path.splitext(path)[0] if compression_of(path) else path
+
+
+def extension_of(path: str) -> str:
+    """Return the extension of ``path``, that of a compression aside, in lower case: ``.csv``."""
+    return os.path.splitext(decompressed_name(path))[1].lower()
 
 
 def fingerprint(path: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow.json
 
 from transforms.errors import InputError
 from transforms.frames import Schema
-from transforms.reading.decode import TextBlock, decode_rows, text_blocks
+from transforms.reading.decode import TextBlock, decode_rows, text_blocks, whole_text
 from transforms.reading.json_values import (
     DECODER,
     MARK,
@@ -56,7 +56,9 @@ _ARRAY_CHUNK_ROWS = 20_000
 
 
 def json_fields(path: str, kind: str) -> list[str]:
-    """Return the fields of the objects in the first megabyte of a file, in order of appearance.
+    """Return the fields of a file's first objects, in order of appearance.
+
+    Of JSON lines these are the objects in the first megabyte that has any.
 
     Raises:
         InputError: there is no object.
@@ -65,10 +67,12 @@ def json_fields(path: str, kind: str) -> list[str]:
     if kind == "json":
         values = _array(path)
     else:
-        block = next(text_blocks(path, block_bytes=1 << 20), None)
-        for _, text in _numbered_lines(block) if block else []:
-            with contextlib.suppress(RowError):
-                values.append(parse_row(text))
+        for block in text_blocks(path, block_bytes=1 << 20):
+            for _, text in _numbered_lines(block):
+                with contextlib.suppress(RowError):
+                    values.append(parse_row(text))
+            if any(isinstance(value, dict) for value in values):
+                break
     objects = [value for value in values if isinstance(value, dict)]
     if not objects:
         raise InputError(
@@ -99,9 +103,8 @@ def read_json_array(path: str, schema: Schema) -> Iterator[TableChunk]:
 
 
 def _array(path: str) -> list[Any]:
-    text = decode_rows(b"".join(block.data for block in text_blocks(path)))
     try:
-        value = DECODER.decode(text)
+        value = DECODER.decode(whole_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not valid JSON ({reason(error)})") from error
     if not isinstance(value, list):

@@ -51,6 +51,20 @@ def _no_constant(name: str) -> Any:
 DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
+def repeated_field(value: Any) -> str | None:
+    """Return a field that an object of ``DECODER`` names twice, at any depth; None for none."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, _Repeated):
+            return min(value.repeated)
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return None
+
+
 class RowError(Exception):
     """A row that can't be taken: the rule it breaks, where and by what."""
 
@@ -85,9 +99,9 @@ def reason(error: Exception) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a JSON value as text for a reject."""
+    """Return a value as JSON text for a reject; what JSON has no form for, as Python prints it."""
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
         return type(value).__name__
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +11,7 @@ from transforms.errors import InputError
 from transforms.frames import Schema
 from transforms.reading.decode import TextBlock, decode_rows, text_blocks
 from transforms.reading.delimited import header_record, read_delimited
-from transforms.reading.files import compression_of
+from transforms.reading.files import PARQUET, compression_of, extension_of
 from transforms.reading.json_records import json_fields, read_json_array, read_json_lines
 from transforms.reading.parquet import parquet_columns, read_parquet
 from transforms.reading.records import LINE, TableChunk, TableFormat
@@ -26,8 +25,7 @@ _KINDS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
+    **dict.fromkeys(PARQUET, "parquet"),
 }
 _DELIMITERS = "\t,;|"
 _HEAD_BYTES = 1 << 20
@@ -54,8 +52,7 @@ def table_format(
     Raises:
         InputError: the extension is of no kind that is read, or the file can't be read.
     """
-    stem = os.path.splitext(path)[0] if compression_of(path) else path
-    extension = os.path.splitext(stem)[1].lower()
+    extension = extension_of(path)
     kind = _KINDS.get(extension)
     if kind is None:
         raise InputError(

@@ -8,15 +8,14 @@ list says that the annotator found nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipelines.metricinstruct.schema import ANNOTATION, NO_ERROR
 from pipelines.metricinstruct.sources.beside import RowBeside
-from pipelines.metricinstruct.sources.rows import lines_of
 from pipelines.metricinstruct.sources.source import Example, HumanError
+from pipelines.metricinstruct.sources.text_files import json_value, lines_of
 from pipelines.metricinstruct.sources.values import (
     Unusable,
     as_comment,
@@ -50,15 +49,17 @@ class Annotations:
 
     def _add(self, path: str, number: int, text: str) -> None:
         try:
-            row = as_object(json.loads(text), "line")
+            row = as_object(json_value(text), "line")
             item, system, annotator = (
                 as_text(str(row[name]), name) for name in ("id", "system", "annotator")
             )
             errors = as_list(row.get("errors"), "errors")
             for error in errors:
                 _human_error(as_object(error, "errors"), annotator, "")
-        except (ValueError, KeyError, Unusable) as error:
-            fault = f"{error.field}: {error.rule}" if isinstance(error, Unusable) else str(error)
+        except (KeyError, Unusable, RecursionError) as error:
+            fault = (
+                f"{error.field or 'line'}: {error}" if isinstance(error, Unusable) else str(error)
+            )
             raise InputError(
                 f"{path}, line {number}: annotations are objects of id, system, annotator and "
                 f"errors, each of these with a category ({fault})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
@@ -22,6 +21,7 @@ from pipelines.metricinstruct.sources.source import (
 from pipelines.metricinstruct.sources.translation import instruction_for
 from transforms.frames import from_rows, polars_schema
 from transforms.reading.decode import fault_of, printable
+from transforms.reading.json_values import shown
 
 #: So many hex digits of the key stand for an input's id where the source gives none.
 ITEM_LENGTH = 16
@@ -80,8 +80,8 @@ class Chunk:
         key = key_of(example, self._source) if example else None
         item = example and (example.item or str(key)[:ITEM_LENGTH])
         if text is None:
-            shown = example and (example.hypothesis or example.input_context)
-            text = printable(shown or json.dumps(row.fields, ensure_ascii=False, default=str))
+            told = example and (example.hypothesis or example.input_context)
+            text = printable(told or shown(row.fields))
         self._rejected.append(
             (
                 "input_row",

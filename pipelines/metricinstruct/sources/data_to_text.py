@@ -52,7 +52,7 @@ _ENGLISH = (None, "", "en")
 _QUINTD_TYPES = {0: "incorrect", 1: "not_checkable", 2: "misleading", 3: "other"}
 
 
-def _webnlg_entries(value: Any) -> Iterator[Mapping[str, Any]]:
+def _webnlg_entries(value: Any) -> Iterator[Any]:
     """Yield the entries of ``references-en.json`` or of the challenge's XML."""
     if isinstance(value, Element):
         for number, entry in enumerate(value.iter("entry"), 1):
@@ -63,16 +63,31 @@ def _webnlg_entries(value: Any) -> Iterator[Mapping[str, Any]]:
                 "lex": [lex.text for lex in entry.iter("lex") if lex.get("lang") in _ENGLISH],
             }
         return
-    for numbered in value.get("entries", []):
+    for numbered in as_list(as_object(value, "entries").get("entries"), "entries"):
+        if not isinstance(numbered, Mapping):
+            yield numbered
+            continue
         for number, entry in numbered.items():
-            yield {
-                "id": number,
-                "triples": [
-                    [triple.get(part) for part in ("subject", "property", "object")]
-                    for triple in entry.get("modifiedtripleset", [])
-                ],
-                "lex": [lex.get("lex") for lex in entry.get("lexicalisations", [])],
-            }
+            yield _webnlg_entry(number, entry)
+
+
+def _webnlg_entry(number: str, entry: Any) -> Any:
+    """Return an entry of ``references-en.json`` as a row; its reader rejects what is no object."""
+    if not isinstance(entry, Mapping):
+        return entry
+    tripleset, lexicalisations = entry.get("modifiedtripleset"), entry.get("lexicalisations")
+    if isinstance(tripleset, list):
+        tripleset = [
+            [triple.get(part) for part in ("subject", "property", "object")]
+            if isinstance(triple, Mapping)
+            else triple
+            for triple in tripleset
+        ]
+    if isinstance(lexicalisations, list):
+        lexicalisations = [
+            lex.get("lex") if isinstance(lex, Mapping) else lex for lex in lexicalisations
+        ]
+    return {"id": number, "triples": tripleset, "lex": lexicalisations}
 
 
 def _webnlg(row: Row) -> Iterator[Example]:
@@ -143,6 +158,9 @@ def _quintd(rows: Iterator[Row]) -> Iterator[Yielded]:
             example = _quintd_output(row)
         except Unusable as fault:
             yield row, Rejected(fault.rule, fault.field, fault.value)
+            continue
+        except RecursionError:
+            yield row, Rejected("nested_too_deeply")
             continue
         yield row, example if INPUT in row else Rejected("no_input", INPUT, example.item, example)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipelines.metricinstruct.schema import CHANNELS, INSTRUCTION_FOLLOWING, REAL, SYNTHETIC
@@ -20,6 +21,7 @@ from pipelines.metricinstruct.sources.values import (
     Unusable,
     as_comment,
     as_number,
+    as_object,
     as_text,
     distinct,
     shown,
@@ -80,31 +82,35 @@ def _llmbar(row: Row) -> Iterator[Example]:
 
 def _oasst_tree(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the first message of a tree, with its replies, of either export."""
-    yield value["prompt"] if isinstance(value.get("prompt"), Mapping) else value
+    tree = as_object(value, "prompt")
+    yield tree["prompt"] if isinstance(tree.get("prompt"), Mapping) else tree
 
 
-def _oasst(row: Row) -> Iterator[Example]:
+def _oasst(row: Row) -> Iterator[Example | Rejected]:
     """Read a tree's first request with its best-ranked reply: a single turn."""
     if "messages" in row:
         messages = row.objects("messages")
         if len(messages) != 2:
-            raise Unusable("not_single_turn", "messages", str(len(messages)))
+            yield Rejected("not_single_turn", "messages", str(len(messages)), left_out=True)
+            return
         prompt, answer = (as_text(message.get("content"), "content") for message in messages)
         yield Example("", (answer,), instruction=prompt)
         return
+    request = Example("", item=row.optional("message_id"), instruction=row.text("text"))
     if row.fields.get("deleted"):
-        raise Unusable("deleted", "deleted")
+        yield Rejected("deleted", "deleted", None, request, left_out=True)
+        return
     if row.fields.get("lang", "en") != "en":
-        raise Unusable("language", "lang", shown(row.fields["lang"]))
+        yield Rejected("language", "lang", shown(row.fields["lang"]), request, left_out=True)
+        return
     replies = [reply for reply in row.objects("replies") if not reply.get("deleted")]
     if not replies:
-        raise Unusable("no_answer", "replies")
+        yield Rejected("no_answer", "replies", None, request, left_out=True)
+        return
     ranked = sorted(replies, key=_rank)
-    yield Example(
-        "",
-        distinct(*(as_text(reply.get("text"), "replies") for reply in ranked)),
-        item=row.optional("message_id"),
-        instruction=row.text("text"),
+    yield replace(
+        request,
+        references=distinct(*(as_text(reply.get("text"), "replies") for reply in ranked)),
         reference_system=as_comment(ranked[0].get("model_name")),
     )
 
@@ -121,7 +127,8 @@ def _guanaco(row: Row) -> Iterator[Example | Rejected]:
         return
     _, *turns = _TURN.split(row.text("text"))
     if turns[::2] != ["Human", "Assistant"]:
-        raise Unusable("not_single_turn", "text", str(len(turns) // 2))
+        yield Rejected("not_single_turn", "text", str(len(turns) // 2), left_out=True)
+        return
     yield Example("", (as_text(turns[3], "text"),), instruction=as_text(turns[1], "text"))
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipelines.metricinstruct.sources.rows import whole_json
 from pipelines.metricinstruct.sources.source import InputPlace, Row
+from pipelines.metricinstruct.sources.text_files import whole_json
 from transforms.errors import InputError
 
 #: Field under which a row carries its input.
@@ -42,7 +42,7 @@ class NumberedInputs:
         found: dict[str, list[Any]] = {}
         for row in rows:
             name, number = row.fields.get(place.file), row.fields.get(place.number)
-            if not isinstance(name, str) or not isinstance(number, int) or INPUT in row:
+            if not isinstance(name, str) or type(number) is not int or INPUT in row:
                 yield row
                 continue
             if name not in found:

@@ -8,7 +8,6 @@ Three forms are read: a text file with one output a line, line i for row i of th
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -17,9 +16,12 @@ from typing import Any
 
 from pipelines.metricinstruct.schema import OUTPUT
 from pipelines.metricinstruct.sources.beside import RowBeside
-from pipelines.metricinstruct.sources.rows import kind_of, lines_of, whole_json
+from pipelines.metricinstruct.sources.rows import kind_of
 from pipelines.metricinstruct.sources.source import Example
+from pipelines.metricinstruct.sources.text_files import json_value, lines_of, whole_json
+from pipelines.metricinstruct.sources.values import Unusable, as_list
 from transforms.errors import InputError
+from transforms.reading.files import decompressed_name
 
 #: What a row names its input by.
 _ITEM, _REQUEST = "item", "request"
@@ -111,6 +113,7 @@ def read_outputs(paths: Sequence[str]) -> Outputs:
 
 def _system_of(path: str) -> str:
     folder, name = os.path.split(path)
+    name = decompressed_name(name)
     stem = name.split(".")[0] if name.lower().startswith("primary") else os.path.splitext(name)[0]
     if stem.lower() == "primary":
         return os.path.basename(folder) or stem
@@ -122,11 +125,12 @@ def _read_json_lines(path: str, outputs: Outputs) -> None:
         if not text.strip():
             continue
         try:
-            value = json.loads(text)
+            value = json_value(text)
             item, system, output = str(value["id"]), str(value["system"]), value["output"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (Unusable, KeyError, TypeError, RecursionError) as error:
             raise InputError(
-                f"{path}, line {number}: outputs are objects of id, system and output"
+                f"{path}, line {number}: outputs are objects of id, system and output "
+                f"({type(error).__name__}: {error})"
             ) from error
         outputs.by_item.setdefault(item, []).append((system, output))
         outputs.add(_ITEM, item, RowBeside(OUTPUT, path, number, item, system, text))
@@ -140,10 +144,10 @@ def _read_report(path: str, outputs: Outputs) -> None:
             found = outputs.by_request.setdefault(request, [])
             outputs.add(_REQUEST, request, RowBeside(OUTPUT, path, place, None, system, request))
             for result in prompt["results"]:
-                for number, text in enumerate(result["outputs"], 1):
+                for number, text in enumerate(as_list(result["outputs"], "outputs"), 1):
                     name = f"{report['model_name']} {result['sampling_config']}"
                     found.append((name if number == 1 else f"{name} {number}", text))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (Unusable, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: is not a sampling report (model_name, prompts: prompt, results)"
         ) from error

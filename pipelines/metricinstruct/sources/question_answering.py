@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipelines.metricinstruct.schema import CHANNELS, LONG_FORM_QA, MATH_QA, NO_ERROR
@@ -36,17 +37,21 @@ _PREDICTIONS = ("prediction 1", "prediction 2", "prediction 3", "prediction 4")
 _ANNOTATED = _PREDICTIONS[0]
 
 
-def _asqa_samples(value: Any) -> Iterator[Mapping[str, Any]]:
+def _asqa_samples(value: Any) -> Iterator[Any]:
     """Yield the samples of ``ASQA.json``, an object of splits, each an object of samples by id.
 
     A line of JSON lines is one sample already.
     """
-    if "ambiguous_question" in value or "question" in value:
-        yield value
+    given = as_object(value, "samples")
+    if "ambiguous_question" in given or "question" in given:
+        yield given
         return
-    for split, samples in value.items():
+    splits = {name: as_object(samples, "samples") for name, samples in given.items()}
+    for name, samples in splits.items():
+        split = "validation" if name == "dev" else name
         for item, sample in samples.items():
-            yield {**sample, "sample_id": item, "split": "validation" if split == "dev" else split}
+            is_object = isinstance(sample, Mapping)
+            yield {**sample, "sample_id": item, "split": split} if is_object else sample
 
 
 def _asqa(row: Row) -> Iterator[Example]:
@@ -97,46 +102,51 @@ def _feedback_errors(row: Row, output: str) -> tuple[HumanError, ...]:
     return tuple(errors) or (HumanError("asqa_feedback", NO_ERROR, NO_ERROR),)
 
 
-def _fetaqa(row: Row) -> Iterator[Example]:
+def _fetaqa(row: Row) -> Iterator[Example | Rejected]:
     answer = row.text("answer")
-    if len(answer) <= FETAQA_SHORT:
-        raise Unusable("short_answer", "answer", str(len(answer)))
     cells = highlighted_rows(
         # The section's title is what stands above the table; a page without sections has its own.
         row.optional("table_section_title") or row.text("table_page_title"),
         [[str(cell) for cell in as_list(r, "table_array")] for r in row.values("table_array")],
         [as_list(place, "highlighted_cell_ids") for place in row.values("highlighted_cell_ids")],
     )
-    yield Example(cells + row.text("question"), (answer,), item=row.identifier("feta_id"))
+    example = Example(cells + row.text("question"), (answer,), item=row.identifier("feta_id"))
+    if len(answer) <= FETAQA_SHORT:
+        yield Rejected("short_answer", "answer", str(len(answer)), example, left_out=True)
+    else:
+        yield example
 
 
-def _cosmosqa(row: Row) -> Iterator[Example]:
+def _cosmosqa(row: Row) -> Iterator[Example | Rejected]:
+    text = f"Context: {row.text('context')}\nQuestion: {row.text('question')}"
+    example = Example(text, item=row.optional("id"))
     label = row.number("label")
     if label is None or label not in (0, 1, 2, 3):
-        raise Unusable("no_answer", "label", shown(row.fields.get("label")))
+        value = shown(row.fields.get("label"))
+        yield Rejected("no_answer", "label", value, example, left_out=True)
+        return
     name = f"answer{int(label)}"
     answer = row.text(name)
     if "none of the above choices" in answer.lower():
-        raise Unusable("none_of_the_above", name, answer)
-    if len(answer) <= COSMOSQA_SHORT:
-        raise Unusable("short_answer", name, str(len(answer)))
-    text = f"Context: {row.text('context')}\nQuestion: {row.text('question')}"
-    yield Example(text, (answer,), item=row.optional("id"))
+        yield Rejected("none_of_the_above", name, answer, example, left_out=True)
+    elif len(answer) <= COSMOSQA_SHORT:
+        yield Rejected("short_answer", name, str(len(answer)), example, left_out=True)
+    else:
+        yield replace(example, references=(answer,))
 
 
-def _eli5(row: Row) -> Iterator[Example]:
+def _eli5(row: Row) -> Iterator[Example | Rejected]:
+    example = Example(row.text("title"), item=row.optional("q_id"))
     answers = as_object(row.fields.get("answers"), "answers")
     texts = [as_text(text, "answers") for text in as_list(answers.get("text"), "answers")]
     scores = [as_number(score) or 0.0 for score in as_list(answers.get("score"), "answers")]
     if not texts or len(texts) != len(scores):
-        raise Unusable("no_answer", "answers", f"{len(texts)} with {len(scores)} scores")
+        told = f"{len(texts)} with {len(scores)} scores"
+        yield Rejected("no_answer", "answers", told, example, left_out=True)
+        return
     # The best-scored answer first; of several, the one that stands first.
     order = sorted(range(len(texts)), key=lambda index: -scores[index])
-    yield Example(
-        row.text("title"),
-        distinct(*(texts[index] for index in order)),
-        item=row.optional("q_id"),
-    )
+    yield replace(example, references=distinct(*(texts[index] for index in order)))
 
 
 def _gsm8k(row: Row) -> Iterator[Example | Rejected]:

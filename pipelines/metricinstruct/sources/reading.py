@@ -13,7 +13,7 @@ from pipelines.metricinstruct.sources.beside import STAGE, beside_frame
 from pipelines.metricinstruct.sources.chunk import Chunk, key_of
 from pipelines.metricinstruct.sources.numbered_inputs import NumberedInputs
 from pipelines.metricinstruct.sources.outputs import Outputs, read_outputs
-from pipelines.metricinstruct.sources.rows import FAULT, rows_of
+from pipelines.metricinstruct.sources.rows import rows_of
 from pipelines.metricinstruct.sources.source import (
     Example,
     Rejected,
@@ -21,7 +21,11 @@ from pipelines.metricinstruct.sources.source import (
     Source,
     outputs_of,
 )
+from pipelines.metricinstruct.sources.unreadable import FAULT
+from pipelines.metricinstruct.sources.values import MAX_VALUE_CHARACTERS
+from transforms.errors import InputError
 from transforms.ledger import count_in
+from transforms.reading.decode import printable
 from transforms.splits import split_of_file
 
 #: Examples and rejects that one chunk of frames holds at most, but for those of its last row.
@@ -72,8 +76,9 @@ def read_source_file(
     if source.input_place:
         readable = NumberedInputs(file.inputs).joined(readable, source.input_place)
     for row, yielded in source.read(readable):
-        if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and yielded.example:
-            yielded = yielded.example  # where the input is what is wanted, its outputs don't matter
+        if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and not yielded.left_out:
+            # Where the input is what is wanted, its outputs don't matter.
+            yielded = yielded.example or yielded
         if isinstance(yielded, Rejected):
             chunk.reject(row, yielded)
         elif file.channel == SYNTHETIC:
@@ -107,16 +112,52 @@ def read_keys(
         items: the ids of the inputs that count, None for all (WebNLG's 178 go by their ids).
 
     Raises:
-        InputError: a file can't be read or has another form.
+        InputError: a file can't be read or has another form; an id is of no input; without ids, a
+            row's input can't be read, so that it would not be left out.
     """
-    keys = set()
+    keys, found = set(), set()
     for path in paths:
-        readable = (row for row in rows_of(path, source) if FAULT not in row.fields)
-        for _, yielded in source.read(readable):
+        unread: dict[int, str] = {}
+        readable = _read_or_noted(rows_of(path, source), unread)
+        for row, yielded in source.read(readable):
             example = yielded.example if isinstance(yielded, Rejected) else yielded
             if example and (items is None or example.item in items):
                 keys.add(key_of(example, source))
+                found.add(example.item)
+            elif isinstance(yielded, Rejected) and not (example or yielded.left_out):
+                unread[row.line] = yielded.rule
+        if unread and items is None:
+            raise InputError(
+                f"{path}: the input can't be read of line{_listed(_told(unread))}, and would not "
+                "be left out; mend the file, or give a file of keys (the column key of "
+                "`structured` has them)"
+            )
+    if missing := (items or frozenset()) - found:
+        ids = [printable(item, MAX_VALUE_CHARACTERS) for item in sorted(missing)]
+        raise InputError(
+            f"{', '.join(paths)}: no input with the id{_listed(ids)}; check the list of ids"
+        )
     return sorted(keys)
+
+
+def _read_or_noted(rows: Iterator[Row], unread: dict[int, str]) -> Iterator[Row]:
+    """Yield the rows that could be read; of the others, note the rule that each line breaks."""
+    for row in rows:
+        if FAULT in row.fields:
+            unread[row.line] = row.fields[FAULT][0].rule
+        else:
+            yield row
+
+
+def _told(unread: dict[int, str]) -> list[str]:
+    return [f"{line} ({rule})" for line, rule in sorted(unread.items())]
+
+
+def _listed(values: Sequence[str], most: int = 10) -> str:
+    """Return ``values`` as they follow a noun in the singular."""
+    shown = ", ".join(values[:most])
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return f"{'s' if len(values) > 1 else ''} {shown}{more}"
 
 
 class _Counted:
@@ -136,8 +177,8 @@ def _readable(rows: _Counted, chunk: Chunk) -> Iterator[Row]:
     """Yield the rows that could be read; the others become rejects."""
     for row in rows:
         if FAULT in row.fields:
-            rule, value, text = row.fields[FAULT]
-            chunk.reject(row, Rejected(rule, None, value), text)
+            rejected, text = row.fields[FAULT]
+            chunk.reject(row, rejected, text)
         else:
             yield row
 

@@ -3,29 +3,30 @@
 Kinds go by extension, after that of a compression: ``.jsonl``, ``.json`` (an array, JSON lines, or
 an object that the source unfolds), ``.csv``, ``.tsv`` (cells without quoting: a quote is content),
 ``.parquet``, ``.xml`` (which the source unfolds); ``hub:...`` is a dataset of the Hub, see
-``hub``. Bytes are decoded, and quoted cells read, by ``transforms.reading``.
+``hub``. Text is decoded, and quoted cells and JSON are read, by ``transforms.reading``; parquet by
+Arrow, XML by Python's parser. Rows come in the order of the file, those that can't be read in
+their places.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
-
 from pipelines.metricinstruct.sources.hub import HUB, hub_rows
+from pipelines.metricinstruct.sources.json_rows import json_file, json_lines, numbered, unfolded
 from pipelines.metricinstruct.sources.source import Row, Source
+from pipelines.metricinstruct.sources.text_files import all_lines
+from pipelines.metricinstruct.sources.unreadable import FAULT, unreadable
+from pipelines.metricinstruct.sources.values import Unusable
 from transforms.errors import InputError
-from transforms.reading.decode import decode_rows, fault_of, printable, text_blocks
-from transforms.reading.files import compression_of, open_bytes, reading
+from transforms.reading.decode import fault_of
+from transforms.reading.delimited import read_delimited
+from transforms.reading.files import extension_of, open_bytes, reading
 from transforms.reading.records import LINE
-from transforms.reading.tables import header, read_table, table_format
+from transforms.reading.tables import header, table_format
 
 _PARQUET_ROWS = 2048
-#: Field under which a row that can't be read carries the rule it breaks, the value and the text.
-FAULT = "\0fault"
 
 
 def rows_of(path: str, source: Source) -> Iterator[Row]:
@@ -56,8 +57,7 @@ def kind_of(path: str, default: str | None = None) -> str:
     """
     if path.startswith(HUB):
         return "hub"
-    name = os.path.splitext(path)[0] if compression_of(path) else path
-    kind = os.path.splitext(name)[1].lower().removeprefix(".")
+    kind = extension_of(path).removeprefix(".")
     kind = {"ndjson": "jsonl", "pq": "parquet"}.get(kind, kind)
     if kind not in ("jsonl", "json", "csv", "tsv", "parquet", "txt", "xml"):
         if default:
@@ -69,33 +69,12 @@ def kind_of(path: str, default: str | None = None) -> str:
     return kind
 
 
-def lines_of(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file without their ends, and their numbers from 1."""
-    for block in text_blocks(path):
-        for number, text in enumerate(decode_rows(block.data)[:-1].split("\n"), block.line):
-            yield number, text.removesuffix("\r")
-
-
-def whole_json(path: str) -> Any:
-    """Return the value of a JSON file.
-
-    Raises:
-        InputError: it is no JSON.
-    """
-    with reading(path), open_bytes(path) as file:
-        data = file.read()
-    try:
-        return json.loads(data.decode("utf-8-sig", "surrogateescape"))
-    except ValueError as error:
-        raise InputError(f"{path}: is not JSON ({error}); fetch or write it again") from error
-
-
 def _rows(path: str, source: Source) -> Iterator[Row]:
     kind = kind_of(path, "tsv" if source.columns else None)
     if kind == "jsonl":
-        return _json_lines(path, source)
+        return json_lines(path, source)
     if kind == "json":
-        return _json(path, source)
+        return json_file(path, source)
     if kind == "csv":
         return _csv(path)
     if kind == "tsv":
@@ -103,9 +82,9 @@ def _rows(path: str, source: Source) -> Iterator[Row]:
     if kind == "parquet":
         return _parquet(path)
     if kind == "hub":
-        return _numbered(path, hub_rows(path))
+        return numbered(path, hub_rows(path))
     if kind == "xml" and source.unfold:
-        return _numbered(path, source.unfold(_xml(path)))
+        return unfolded(path, source, source.unfold, _xml(path))
     raise InputError(f"{path}: {source.name} has no .{kind} form; it reads {source.files}")
 
 
@@ -119,58 +98,23 @@ def _check_form(row: Row, source: Source) -> None:
     )
 
 
-def _fault(path: str, line: int, rule: str, text: str, value: str | None = None) -> Row:
-    return Row({FAULT: (rule, value, printable(text))}, path, line)
-
-
-def _json_lines(path: str, source: Source) -> Iterator[Row]:
-    for line, text in lines_of(path):
-        if not text.strip():
-            continue
-        try:
-            value = json.loads(text)
-        except ValueError:
-            yield _fault(path, line, fault_of(text) or "bad_json", text)
-            continue
-        if not isinstance(value, dict):
-            yield _fault(path, line, "not_an_object", text)
-        elif source.unfold:
-            yield from (Row(fields, path, line) for fields in source.unfold(value))
-        else:
-            yield Row(value, path, line)
-
-
-def _json(path: str, source: Source) -> Iterator[Row]:
-    with reading(path), open_bytes(path) as file:
-        head = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-    lines = head.split(b"\n", 1)
-    if head.startswith(b"{") and len(lines) == 2 and lines[0].rstrip().endswith(b"}"):
-        return _json_lines(path, source)  # JSON lines under the name of JSON
-    value = whole_json(path)
-    if isinstance(value, list):
-        return _numbered(path, value)
-    if source.unfold:
-        return _numbered(path, source.unfold(value))
-    raise InputError(
-        f"{path}: is one JSON value, not an array of objects; {source.name} reads {source.files}"
-    )
-
-
-def _numbered(path: str, values: Any) -> Iterator[Row]:
-    for line, value in enumerate(values, 1):
-        if isinstance(value, Mapping):
-            yield Row(value, path, line)
-        else:
-            yield _fault(path, line, "not_an_object", str(value))
-
-
 def _csv(path: str) -> Iterator[Row]:
+    """Yield rows and rejects by their lines: outputs beside the file go by a row's place.
+
+    Columns go by their places, so that they may have any name.
+    """
     form = table_format(path)
-    for chunk in read_table(path, form, dict.fromkeys(header(path, form), pl.String)):
-        for fields in chunk.frame.iter_rows(named=True):
-            yield Row(fields, path, fields[LINE])
+    names = header(path, form)
+    places = {str(index): index for index in range(len(names))}
+    for chunk in read_delimited(path, form, names, places):
+        rows = [
+            Row(dict(zip(names, cells, strict=True)), path, line)
+            for line, *cells in chunk.frame.iter_rows()
+        ]
         for fault in chunk.rejected.iter_rows(named=True):
-            yield _fault(path, fault[LINE], fault["rule"], fault["text"], fault["value"])
+            unusable = Unusable(fault["rule"], fault["field"], fault["value"])
+            rows.append(unreadable(path, fault[LINE], unusable, fault["text"]))
+        yield from sorted(rows, key=lambda row: row.line)
 
 
 def _tsv(path: str, source: Source) -> Iterator[Row]:
@@ -180,15 +124,24 @@ def _tsv(path: str, source: Source) -> Iterator[Row]:
     which columns a row needs is for the source to say.
     """
     names = list(source.columns or ())
-    for line, text in lines_of(path):
-        if not text.strip():
+    for line in all_lines(path):
+        if line.is_blank:
             continue
+        cells = line.text.split("\t")
+        rule = "too_long" if line.too_long else fault_of(line.text)
         if not names:
-            names = [name.strip() for name in text.split("\t")]
-        elif fault := fault_of(text):
-            yield _fault(path, line, fault, text)
+            names = [name.strip() for name in cells]
+            _check_names(path, names)
+        elif rule:
+            yield unreadable(path, line.number, Unusable(rule), line.text)
         else:
-            yield Row(dict(zip(names, text.split("\t"), strict=False)), path, line)
+            yield Row(dict(zip(names, cells, strict=False)), path, line.number)
+
+
+def _check_names(path: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: names a column twice: {', '.join(twice)}; rename one of each")
 
 
 def _parquet(path: str) -> Iterator[Row]:
@@ -198,13 +151,20 @@ def _parquet(path: str) -> Iterator[Row]:
     with reading(path), open_bytes(path) as stored:
         try:
             table = pq.ParquetFile(pa.BufferReader(stored.read()))
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             raise InputError(f"{path}: is not a parquet file ({error})") from error
+    _check_names(path, table.schema_arrow.names)
     number = 0
-    for batch in table.iter_batches(_PARQUET_ROWS):
-        for fields in batch.to_pylist():
-            number += 1
-            yield Row(fields, path, number)
+    with reading(path):
+        try:
+            for batch in table.iter_batches(_PARQUET_ROWS):
+                batch.validate(full=True)
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield Row(fields, path, number)
+        # ValueError, OverflowError: a time that Python can't hold.
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise InputError(f"{path}: is damaged ({error}); write it again") from error
 
 
 def _xml(path: str) -> Any:
@@ -213,5 +173,5 @@ def _xml(path: str) -> Any:
     with reading(path), open_bytes(path) as file:
         try:
             return ElementTree.parse(file).getroot()
-        except ElementTree.ParseError as error:
+        except (ElementTree.ParseError, ValueError, LookupError) as error:
             raise InputError(f"{path}: is not XML ({error})") from error

@@ -144,12 +144,17 @@ class Example:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row, or the output of one, that can't be used; ``example`` is what was read of it."""
+    """A row, or the output of one, that can't be used; ``example`` is what was read of it.
+
+    Attributes:
+        left_out: the row can be read, but is none of those that the source gives to any channel.
+    """
 
     rule: str
     field: str | None = None
     value: str | None = None
     example: Example | None = None
+    left_out: bool = False
 
 
 def outputs_of(
@@ -186,6 +191,8 @@ def row_by_row(read: RowReader) -> Reader:
                     yield row, example
             except Unusable as fault:
                 yield row, Rejected(fault.rule, fault.field, fault.value)
+            except RecursionError:
+                yield row, Rejected("nested_too_deeply")
 
     return reader
 
@@ -231,7 +238,8 @@ class Source:
         requires: alternatives of fields of which a file must have one, else it isn't this source's.
         columns: names of the columns of a TSV file without a header line.
         unfold: from the value of a JSON file that is no array to its rows; for JSON lines, from one
-            line's value, where a line is not a row by itself.
+            line's value, where a line is not a row by itself. It raises Unusable where that value
+            is of another form; a row that is no object is rejected.
         choice: how outputs are chosen where an input has several (see ``choice.CHOICES``).
         input_place: where a row's input stands, for sources whose inputs have files of their own.
     """
@@ -245,7 +253,7 @@ class Source:
     read: Reader
     requires: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...] | None = None
-    unfold: Callable[[Any], Iterator[Mapping[str, Any]]] | None = None
+    unfold: Callable[[Any], Iterator[Any]] | None = None
     choice: str = "thirds"
     input_place: InputPlace | None = None
 

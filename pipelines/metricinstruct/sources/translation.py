@@ -51,14 +51,13 @@ def _mqm(rows: Iterator[Row]) -> Iterator[Yielded]:
             yield row, yielded
 
 
-def _direct_assessment(row: Row) -> Iterator[Example]:
+def _direct_assessment(row: Row) -> Iterator[Example | Rejected]:
     pair = row.text("lp")
-    if pair not in DIRECT_ASSESSMENT_PAIRS:
-        raise Unusable("language_pair", "lp", pair)
-    year = row.number("year")
-    if year is None or year >= FIRST_EVALUATION_YEAR:
-        raise Unusable("evaluation_year", "year", shown(row.fields.get("year")))
-    yield Example(
+    if pair not in DIRECT_ASSESSMENT_PAIRS:  # nor is there an instruction for it
+        example = Example(row.text("src"), instruction="")
+        yield Rejected("language_pair", "lp", pair, example, left_out=True)
+        return
+    example = Example(
         row.text("src"),
         (row.text("ref"),),
         row.text("mt"),
@@ -66,9 +65,15 @@ def _direct_assessment(row: Row) -> Iterator[Example]:
         stratum=pair,
         quality=row.number("score"),
     )
+    year = row.number("year")
+    if year is None or year >= FIRST_EVALUATION_YEAR:
+        value = shown(row.fields.get("year"))
+        yield Rejected("evaluation_year", "year", value, example, left_out=True)
+    else:
+        yield example
 
 
-def _parallel(row: Row) -> Iterator[Example]:
+def _parallel(row: Row) -> Iterator[Example | Rejected]:
     texts = row.fields.get("translation")
     if not isinstance(texts, Mapping):
         raise Unusable("missing", "translation", shown(texts))
@@ -79,7 +84,9 @@ def _parallel(row: Row) -> Iterator[Example]:
                 as_text(texts[source], source), (as_text(texts[target], target),), stratum=pair
             )
             return
-    raise Unusable("language_pair", "translation", "-".join(sorted(texts)))
+    # Which of the texts would be the input is not known.
+    pair = "-".join(sorted(map(str, texts)))
+    yield Rejected("language_pair", "translation", pair, left_out=True)
 
 
 SOURCES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,8 +61,11 @@ def as_object(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def as_comment(value: Any) -> str | None:
-    """Return ``value`` where it is a text that says something, else None: nothing hangs on it."""
-    return printable(value) if isinstance(value, str) and value.strip() else None
+    """Return ``value`` where it is a text that says something, else None: nothing hangs on it.
+
+    It is whole, whatever its length: a marked text that was cut would have another place.
+    """
+    return printable(value, len(value)) if isinstance(value, str) and value.strip() else None
 
 
 def as_whole(value: Any, name: str) -> int:
@@ -77,15 +81,13 @@ def as_whole(value: Any, name: str) -> int:
 
 def as_number(value: Any) -> float | None:
     """Return ``value`` as a finite number, None where it is none."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float | str):
+        return None
+    try:
         number = float(value)
-        return number if abs(number) != float("inf") and number == number else None
-    return None
+    except (ValueError, OverflowError):  # no number, or an integer beyond all floats
+        return None
+    return number if math.isfinite(number) else None
 
 
 def mean(numbers: list[float | None]) -> float | None:
@@ -96,7 +98,12 @@ def mean(numbers: list[float | None]) -> float | None:
 
 def shown(value: Any) -> str | None:
     """Return the beginning of ``value`` as a reject shows it."""
-    return None if value is None else str(value)[:MAX_VALUE_CHARACTERS]
+    if value is None:
+        return None
+    try:
+        return str(value)[:MAX_VALUE_CHARACTERS]
+    except RecursionError:  # nested just deeply enough to be read
+        return type(value).__name__
 
 
 def distinct(*texts: str) -> tuple[str, ...]:

@@ -132,11 +132,67 @@ def test_of_a_files_inputs_those_with_the_ids_of_a_list_are_left_out(tmp_path: P
     by_id = {str(row["item"]): str(row["key"]) for row in read(one)["examples"]}
     some = sorted(by_id)[:2]
     ids = tmp_path / "ids.txt"
-    ids.write_text("\n".join([*some, "", "another"]))
+    ids.write_text("\n".join([*some, ""]))
     assert excluded_keys([f"summeval={annotated}#{ids}"]) == sorted(by_id[item] for item in some)
     assert excluded_paths([f"summeval={annotated}#{ids}", str(ids)]) == sorted(
         [str(annotated), str(ids)]
     )
-    ids.write_text("another\n")
-    with pytest.raises(InputError, match=r"no input of .* is meant; check the ids"):
+    ids.write_text("\n".join([*some, "another", "a third"]))
+    with pytest.raises(InputError, match=r"no input with the ids a third, another; check"):
         excluded_keys([f"summeval={annotated}#{ids}"])
+
+
+def test_an_evaluation_input_that_cannot_be_read_does_not_stay_in_unnoticed(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    good = '{"document": "A.", "summary": "B.", "id": "1"}\n'
+    path.write_text(f'{good}{{"document": "cut\n{{"summary": "B."}}\n{good}')
+    with pytest.raises(InputError, match=r"lines 2 \(bad_json\), 3 \(missing\), and would not"):
+        excluded_keys([f"xsum={path}"])
+    ids = tmp_path / "ids.txt"
+    ids.write_text("1\n")
+    assert excluded_keys([f"xsum={path}#{ids}"]) == [content_key("A.")]
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "content", "inputs"),
+    [
+        (
+            "cosmosqa",
+            "test.csv",
+            "id,context,question,answer0,answer1,answer2,answer3,label\n"
+            "1,A mill.,Old?,Yes.,b,c,d,0\n2,A mill.,New?,a,b,c,d,\n",
+            [f"Context: A mill.\nQuestion: {question}?" for question in ("Old", "New")],
+        ),
+        (
+            "wmt_da",
+            "test.csv",
+            "lp,src,mt,ref,score,year\nde-en,Eins.,a,b,1,2022\nen-ja,Two.,a,b,1,2020\n",
+            ["Eins.", "Two."],
+        ),
+        (
+            "oasst1",
+            "test.jsonl",
+            '{"text": "Eins.", "role": "prompter", "lang": "de", "replies": []}\n'
+            '{"text": "Two.", "role": "prompter", "replies": []}\n',
+            ["Eins.\n", "Two.\n"],
+        ),
+        (
+            "eli5",
+            "test.jsonl",
+            '{"title": "Why?", "answers": {"text": [], "score": []}}\n',
+            ["Why?"],
+        ),
+        (
+            "fetaqa",
+            "test.jsonl",
+            '{"table_page_title": "Mills", "table_array": [["a"], ["b"]], "question": "Old?", '
+            '"highlighted_cell_ids": [[1, 0]], "answer": "Yes."}\n',
+            ['Given the table title of "Mills" . In row 1 , the a is b . Old?'],
+        ),
+    ],
+)
+def test_rows_that_no_channel_gets_are_evaluation_inputs_nevertheless(
+    tmp_path: Path, source: str, name: str, content: str, inputs: list[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert excluded_keys([f"{source}={tmp_path / name}"]) == sorted(map(content_key, inputs))

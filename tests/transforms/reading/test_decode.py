@@ -15,6 +15,7 @@ from transforms.reading.decode import (
     fault_of,
     printable,
     text_blocks,
+    whole_text,
 )
 
 TEXT = "first é\nsecond 😀\r\nthird \u2028 and \x85 same line\n"
@@ -62,6 +63,31 @@ def test_lines_ended_by_carriage_returns_alone(tmp_path: Path) -> None:
     assert blocks(tmp_path, b"a\rb\n") == [TextBlock(b"a\rb\n", 1)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("block_bytes", [7, 40, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a\r" * 30 + "b\n", 31),  # within what a megabyte is here, CR alone
+        ("a\rb\n" + "c\r" * 30, 2),
+        ("a" * 19 + "\r\n" + "b\r\n", 2),  # cut between CR and LF
+    ],
+    ids=["returns", "content", "cut"],
+)
+def test_line_ends_are_told_alike_however_a_file_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+    block_bytes: int,
+    text: str,
+    lines: int,
+) -> None:
+    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
+    monkeypatch.setattr(decode, "_HEAD_BYTES", len(mark) + len("x".encode(encoding)) * 20)
+    found = blocks(tmp_path, mark + text.encode(encoding), block_bytes)
+    assert b"".join(block.data for block in found).count(b"\n") == lines
+
+
 def test_broken_utf16_leaves_invalid_bytes_in_its_line_only(tmp_path: Path) -> None:
     lone = b"\xff\xfe" + "a\n".encode("utf-16-le") + b"\x00\xd8" + "b\nc\nd".encode("utf-16-le")
     text = decode_rows(b"".join(block.data for block in blocks(tmp_path, lone + b"\x41")))
@@ -102,6 +128,15 @@ def test_a_line_without_end_does_not_fill_memory(
     assert [(block.line, block.too_long) for block in found][:2] == [(1, False), (2, True)]
     assert b"".join(block.data for block in found[2:]) == b"b\nc\n"
     assert found[2].line == 3
+
+
+def test_all_of_a_file_is_read_whatever_the_length_of_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "MAX_RECORD_BYTES", 1000)
+    path = tmp_path / "x.json"
+    path.write_bytes(b"\xff\xfe" + ("a" * 20_000 + "\n\u00e9").encode("utf-16-le"))
+    assert whole_text(str(path)) == "a" * 20_000 + "\n\u00e9"
 
 
 def test_rows_are_decoded_and_encoded_without_loss() -> None:

@@ -150,7 +150,7 @@ def test_an_array_of_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (b"\n\n", "jsonl", "no JSON object"),
         (b"{\n}\n", "jsonl", "no JSON object"),
         (b"[1, 2]", "json", "no JSON object"),
-        (b'[{"id": 1}', "json", "not valid JSON .*line 2 column 1"),
+        (b'[{"id": 1}', "json", "not valid JSON .*line 1 column 11"),
         (b'{"id": [1]}', "json", "not a JSON array"),
         (b"[" * 100_000, "json", "nested too deeply"),
     ],
@@ -197,3 +197,21 @@ def test_both_ways_of_reading_agree(lines: list[str]) -> None:
     assert fast.frame.equals(frame)
     assert fast.rejected.equals(rejected)
     assert fast.rows == len(texts) == frame.height + rejected.height
+
+
+def test_an_array_on_one_long_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "MAX_RECORD_BYTES", 1000)
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([{"id": str(n), "x": "y" * 50} for n in range(300)]))
+    assert json_fields(str(path), "json") == ["id", "x"]
+    (chunk,) = read_json_array(str(path), {"id": pl.String})
+    assert chunk.frame["id"].to_list() == [str(n) for n in range(300)]
+
+
+def test_fields_are_those_of_the_first_lines_that_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "MAX_RECORD_BYTES", 1000)
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"long": "' + "x" * (1 << 20) + '"}\n{"id": 1}\n')
+    assert json_fields(str(path), "jsonl") == ["id"]

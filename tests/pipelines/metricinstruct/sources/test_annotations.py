@@ -61,6 +61,21 @@ def test_an_error_has_a_place_where_its_offsets_or_its_words_tell_one(read, plac
     assert errors["weight"].to_list() == [2]
 
 
+@pytest.mark.parametrize("length", [1999, 2000, 2001, 5000])
+def test_a_marked_text_has_its_place_whatever_its_length(written, read_file, length):
+    text, comment = "x" * length, "y" * 5000
+    outputs = json.dumps({"id": 31, "system": "alder", "output": f"A {text}."}) + "\n"
+    row = judged({"category": "Fluency", "text": text, "comment": comment})
+    frames = read_file(
+        "xsum",
+        written("test.jsonl", XSUM),
+        outputs=(written("outputs.jsonl", outputs),),
+        annotations=(written("ratings.jsonl", row),),
+    )
+    errors = frames["human_errors"].select("start", "end", "text", "comment")
+    assert errors.rows() == [(2, 2 + length, text, comment)]
+
+
 def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
     told = read(judged() + judged(item="32") + judged(system="birch"))["beside"]
     told = told.filter(unit="annotation").sort("line")
@@ -77,6 +92,8 @@ def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
     [
         ("{\n", "line 1: annotations are objects of id"),
         ("[]\n", "line 1: annotations are objects of id"),
+        ("[" * 100_000 + "\n", "line 1: annotations are objects of id"),
+        (judged().replace('"errors"', '"id": "32", "errors"'), "id: duplicate_field"),
         (judged() + '{"id": "31", "system": "alder", "errors": []}\n', "line 2: .*annotator"),
         (judged({"severity": "Major"}), "category"),
         (judged({"category": "Fluency", "start": "2", "end": 6}), "start"),

@@ -48,7 +48,7 @@ def test_a_row_without_an_input_is_rejected_and_its_spans_stay(written, read_fil
     assert frames["human_errors"].height == 8
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}', "[1", "3"])
+@pytest.mark.parametrize("content", ['{"a": 1}', "[1", "3", "[" * 100_000, '[{"a": 1, "a": 2}]'])
 def test_inputs_that_are_no_array_are_refused(written, read_file, content):
     rows = written("rows.jsonl", lines(("phones", 0)))
     with pytest.raises(InputError, match=r"phones\.json"):

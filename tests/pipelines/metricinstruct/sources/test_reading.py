@@ -3,20 +3,25 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
+from pipelines.metricinstruct.sources import text_files
 from pipelines.metricinstruct.sources.reading import SourceFile, read_source_file
-from pipelines.metricinstruct.sources.registry import SOURCES
+from pipelines.metricinstruct.sources.registry import SOURCES, described_source
 from pipelines.metricinstruct.sources.samples import sample_files
 from pipelines.metricinstruct.sources.source import source_key
 from transforms.errors import InputError
+from transforms.reading import decode
 
 SAMPLES = {file.source: file for file in sample_files()}
 #: Nested rows of every source that reads objects, to be damaged.
@@ -140,6 +145,164 @@ def test_lines_that_cannot_be_read_are_rejects(tmp_path, read_file):
     assert frames["rejected"].filter(pl.col("unit") != "input_row").is_empty()
 
 
+DEEP = '{"question": ' + "[" * 100_000 + "\n"
+REPEATED = '{"question": "a", "answer": "b", "answer": "c"}'
+GOOD = '{"question": "a", "answer": "b"}'
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "content", "rejected"),
+    [
+        ("gsm8k", "a.jsonl", f"{GOOD}\n{DEEP}", [(2, "bad_json", None)]),
+        ("gsm8k", "a.jsonl", f"{GOOD}\n{REPEATED}\n", [(2, "duplicate_field", "answer")]),
+        ("gsm8k", "a.json", f"[{GOOD}, {REPEATED}, 3]", [(2, "duplicate_field", "answer")]),
+        (
+            "eli5",
+            "a.jsonl",
+            '{"title": "a", "answers": {"text": ["b"], "score": [1]}}\n'
+            '{"title": "a", "answers": {"text": ["b"], "score": [1], "text": ["c"]}}\n',
+            [(2, "duplicate_field", "text")],
+        ),
+        (
+            "gsm8k",
+            "a.jsonl",
+            f'{GOOD}\n{{"question": NaN, "answer": "b"}}\n',
+            [(2, "bad_json", None)],
+        ),
+        (
+            "cosmosqa",
+            "a.jsonl",
+            "".join(
+                f'{{"context": "a", "question": "b", "answer0": "{"c" * 51}", "answer3": "d", '
+                f'"label": {label}}}\n'
+                for label in ("0", "1" + "0" * 400)
+            ),
+            [(2, "no_answer", "label")],
+        ),
+        (
+            "asqa",
+            "a.jsonl",
+            '{"ambiguous_question": "a", "annotations": [{"long_answer": "b"}]}\n'
+            '{"foo": "bar"}\n{}\n{"foo": {}}\n',
+            [(2, "not_an_object", "samples"), (3, "empty", None), (4, "empty", None)],
+        ),
+        (
+            "asqa",
+            "a.json",
+            '{"dev": {"x": {"ambiguous_question": "a", "annotations": [{"long_answer": "b"}]}, '
+            '"y": 1, "z": {"ambiguous_question": "a", "annotations": 2}}}',
+            [(2, "not_an_object", None), (3, "not_a_list", "annotations")],
+        ),
+    ],
+)
+def test_what_is_malformed_is_a_reject(written, read_file, source, name, content, rejected):
+    frames = read_file(source, written(name, content), SYNTHETIC)
+    assert frames["examples"]["line"].to_list() == [1]
+    assert frames["rejected"].select("line", "rule", "field").rows()[: len(rejected)] == rejected
+
+
+def test_malformed_entries_of_webnlg_are_rejects(written, read_file):
+    entry = {
+        "modifiedtripleset": [{"subject": "a", "property": "b", "object": "c"}],
+        "lexicalisations": [{"lex": "d"}],
+    }
+    bad = [3, {**entry, "modifiedtripleset": [1]}, {**entry, "lexicalisations": "d"}]
+    entries = [{"1": entry}, 2, *({str(n): one} for n, one in enumerate(bad, 3)), {"9": entry}]
+    path = written("references-en.json", json.dumps({"entries": entries}))
+    outputs = written("s.txt", "".join(f"{n}\n" for n in range(6)))
+    frames = read_file("webnlg_2020", path, outputs=(outputs,))
+    assert frames["examples"].select("item", "hypothesis").rows() == [("1", "0"), ("9", "5")]
+    assert frames["rejected"].select("line", "rule", "field").rows() == [
+        (2, "not_an_object", None),
+        (3, "not_an_object", None),
+        (4, "not_a_list", "triples"),
+        (5, "not_a_list", "lex"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["wmt19", "quintd", "fetaqa", "gsm8k"])
+def test_a_value_nested_as_deeply_as_can_be_read_costs_its_row_only(written, read_file, name):
+    field = {"quintd": "input", "fetaqa": "table_array", "gsm8k": "question"}.get(
+        name, "translation"
+    )
+    for depth in range(700, 1000, 7):
+        row = json.dumps(ROWS[name])
+        inner = "[" * depth + "]" * depth
+        deep = json.dumps({**ROWS[name], field: "DEEP"}).replace('"DEEP"', inner)
+        frames = read_file(name, written("a.jsonl", f"{row}\n{deep}\n"), SOURCES[name].channels[0])
+        ends = [*frames["examples"]["line"], *frames["rejected"]["line"]]
+        assert set(ends) == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "rules"),
+    [
+        ('{"question": "' + "a" * 9000 + '", "answer": "b"}\n' + GOOD + "\n", [1, 2], []),
+        (f"{GOOD}\n", [1], []),
+        (f"\n{GOOD}\n\n{GOOD}", [2, 4], []),
+        (f'{{"question": "cut\n{GOOD}\n', [2], ["bad_json"]),
+        (f"[1]\n{GOOD}\n", [2], ["not_an_object"]),
+        (f"[{GOOD},\n{GOOD}\n]", [1, 2], []),
+        (f"[\n{GOOD}\n]", [1], []),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_lines_are_told_from_an_array(tmp_path, read_file, content, lines, rules, encoding):
+    path = tmp_path / "train.json"
+    path.write_bytes(content.encode(encoding))
+    frames = read_file("gsm8k", path, SYNTHETIC)
+    assert frames["examples"]["line"].to_list() == lines
+    assert frames["rejected"]["rule"].to_list() == rules
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "mqm_ende.tsv"])
+def test_a_line_that_is_too_long_is_a_reject(written, read_file, monkeypatch, name):
+    monkeypatch.setattr(decode, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(text_files, "text_blocks", partial(decode.text_blocks, block_bytes=300))
+    if name == "a.jsonl":
+        text = f'{GOOD}\n{{"question": "{"a" * 20_000}", "answer": "b"}}\n{GOOD}\n'
+        frames = read_file("gsm8k", written(name, text), SYNTHETIC)
+    else:
+        header = ("system", "seg_id", "source", "target", "category", "severity")
+        rows = (header, "s1abNN", "s2abNN", "s3abNN")
+        text = "".join("\t".join(row) + "\n" for row in rows).replace("2", "2" * 20_000)
+        frames = read_file("wmt_mqm", written(name, text.replace("N", "No-error")))
+    assert frames["rejected"]["rule"].to_list() == ["too_long"]
+    assert frames["examples"].height == 2
+
+
+def test_damaged_parquet_is_refused_by_name(tmp_path, read_file):
+    path = tmp_path / "a.parquet"
+    texts = pa.StringArray.from_buffers(
+        2, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff")
+    )
+    pq.write_table(pa.table({"question": texts, "answer": ["b", "c"]}), path)
+    with pytest.raises(InputError, match=r"a\.parquet: is damaged .*UTF8"):
+        read_file("gsm8k", path, SYNTHETIC)
+    table = pa.table({"question": [f"What is {n}?" for n in range(999)], "answer": ["b"] * 999})
+    pq.write_table(table, path, use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    data[60:900] = b"\xff" * 840
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.parquet: (is damaged|can't be read)"):
+        read_file("gsm8k", path, SYNTHETIC)
+
+
+def test_a_column_may_have_any_name_but_no_two_the_same(written, tmp_path, read_file):
+    path = written("train.csv", "line,question,,answer,\n7,a,x,b,y\n")
+    assert read_file("gsm8k", path, SYNTHETIC)["examples"]["line"].to_list() == [2]
+    described = described_source(
+        "mine", "summarization", {"input_context": "line", "reference": "answer"}, "Shorten."
+    )
+    assert read_file(described, path, SYNTHETIC)["examples"]["input_context"].to_list() == ["7"]
+    tsv = written("mqm_ende.tsv", "system\tsystem\na\tb\n")
+    table = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["question", "question"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    for source, twice in (("wmt_mqm", tsv), ("gsm8k", tmp_path / "a.parquet")):
+        with pytest.raises(InputError, match="names a column twice"):
+            read_file(source, twice)
+
+
 def test_a_broken_row_of_a_csv_file_is_a_reject(written, read_file):
     text = "id,article,highlights\n1,a,b\n2,only\n3,c,d\n"
     frames = read_file("cnn_dailymail", written("train.csv", text), SYNTHETIC)
@@ -155,11 +318,18 @@ def test_a_broken_row_of_a_csv_file_is_a_reject(written, read_file):
         ("gsm8k", "a.jsonl", "not json\n", "no row that can be read"),
         ("gsm8k", "a.doc", "a", "can't tell its kind"),
         ("gsm8k", "a.xml", "<a/>", "has no .xml form"),
-        ("totto", "a.json", '{"a": 1}', "one JSON value"),
+        ("totto", "a.json", '{"a":\n1}', "one JSON value"),
         ("totto", "a.json", "{", "is not JSON"),
         ("webnlg_2020", "a.xml", "<a>", "is not XML"),
         ("wmt_mqm", "mqm_ende.tsv", "a\tb\n1\t2\n", "is not a file of wmt_mqm"),
         ("fetaqa", "a.parquet", "x", "not a parquet file"),
+        ("asqa", "a.json", '{"data":\n[1, 2]}', "is not a file of asqa .samples: not_an_object"),
+        ("asqa", "a.json", '{"dev": {"a": {"x": 1},\n"a": {}}}', "asqa .a: duplicate_field"),
+        ("asqa", "a.json", "3", "is not a file of asqa"),
+        ("asqa", "a.xml", "<a/>", "is not a file of asqa"),
+        ("webnlg_2020", "a.json", '{"entries": 3}', "is not a file of webnlg_2020 .entries"),
+        ("webnlg_2020", "a.xml", '<?xml version="1.0" encoding="big5-x"?><a/>', "is not XML"),
+        ("oasst1", "a.json", '"text"', "is not a file of oasst1"),
     ],
 )
 def test_a_file_of_another_form_is_refused(written, read_file, source, name, content, message):
