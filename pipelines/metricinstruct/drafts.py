@@ -14,8 +14,8 @@ from pipelines.metricinstruct.schema import REAL, REJECTED
 from pipelines.metricinstruct.verification import Verdict
 from transforms.frames import Schema, from_rows, polars_schema
 
-#: One row per example that got an output and an analysis. ``id`` is of input and output and is
-#: unique in a partition; input and output are as the model saw them, perhaps cut.
+#: One row per example that got an output and an analysis. ``id`` is of key, input and output
+#: and unique; input and output are as the model saw them, perhaps cut.
 ANALYSED: Schema = {
     **ANALYSES,
     "example_id": pl.String,  # ``CHOSEN``'s id: with the channel it leads back to the example
@@ -68,7 +68,7 @@ class Draft:
     Attributes:
         item: the example.
         made: its output and analysis.
-        id: of input and output; None where there is no output.
+        id: of key, input and output; None where there is no output.
         verdicts: of the verification.
         steps: ids of the prompts answered, hashes of their requests, and the models.
         rejected: the rule that rejects it, and the value that breaks it.

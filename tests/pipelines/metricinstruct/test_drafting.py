@@ -61,7 +61,7 @@ def test_nothing_in_gives_empty_frames():
 def test_a_row_says_how_it_was_made():
     made = run(chosen_rows({}))
     (row,) = made["analyses"].rows(named=True)
-    assert row["id"] == output_id(row["instruction"], SOURCE, OUTPUT)
+    assert row["id"] == output_id(row["key"], SOURCE, OUTPUT)
     assert row["example_id"] == "0" * 16
     assert (row["channel"], row["kind"], row["form"]) == ("real", "real", "structured")
     assert row["aspects_asked"] is None
@@ -157,7 +157,8 @@ def an_error():
 
 
 def test_of_the_same_output_in_both_channels_the_systems_own_stays():
-    made = run(chosen_rows({"channel": SYNTHETIC}, {}, {"channel": SYNTHETIC}))
+    made_rows = {"channel": SYNTHETIC, "key": "0" * 32}
+    made = run(chosen_rows(made_rows, {"key": "0" * 32}, made_rows))
     assert made["analyses"]["kind"].to_list() == ["real"]
     assert made["rejected"]["rule"].to_list() == ["duplicate_id"] * 2
     assert made["rejected"]["outcome"].to_list() == ["duplicate"] * 2
@@ -171,7 +172,7 @@ def test_long_texts_are_cut_and_the_row_holds_what_the_model_saw():
     settings = DraftSettings(lengths=Lengths(inputs={}, input=20, output=20))
     (row,) = run(long, settings, caller)["analyses"].rows(named=True)
     assert row["truncated"] == ["instruction", "input_context", "hypothesis"]
-    assert row["id"] == output_id(row["instruction"], row["input_context"], row["hypothesis"])
+    assert row["id"] == output_id(row["key"], row["input_context"], row["hypothesis"])
     assert row["input_context"] == ("word " * 16).strip()
     assert len(row["hypothesis"]) <= 80
     assert all("cut at the end" in text for _, text in caller.calls)
