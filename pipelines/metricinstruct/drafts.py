@@ -31,7 +31,7 @@ ANALYSED: Schema = {
     "models": pl.List(pl.String),  # that answered them
 }
 
-#: One row per check of the verification, see there.
+#: One row per check of an analysis by the verification, see there.
 VERDICTS: Schema = {
     "id": pl.String,  # of the row, as in ``ANALYSED``
     "key": pl.String,
@@ -87,7 +87,8 @@ class Draft:
 def draft_frames(chosen: pl.DataFrame, results: Sequence[Draft]) -> dict[str, pl.DataFrame]:
     """Return the frames "analyses", "verdicts", "unfinished" and "rejected" of a partition.
 
-    Each example is one row of "analyses", "unfinished" or "rejected", in the examples' order.
+    Each example is one row of "analyses", "unfinished" or "rejected", in the examples' order;
+    verdicts are those of the analyses.
 
     Args:
         chosen: the examples, schema ``CHOSEN``.
@@ -106,7 +107,7 @@ def draft_frames(chosen: pl.DataFrame, results: Sequence[Draft]) -> dict[str, pl
         "verdicts": from_rows(
             (
                 (draft.id, draft.item.key, *verdict)
-                for draft in results
+                for draft in kept  # another draft of the same id may have been rejected
                 for verdict in draft.verdicts
             ),
             VERDICTS,

@@ -191,14 +191,31 @@ def test_verdicts_are_recorded_and_may_drop_rows(mode, left):
     settings = DraftSettings("one_step", verification=mode)
     made = run(chosen, settings, ScriptedCaller(script))
     assert made["analyses"].height == left
-    assert made["verdicts"].height == (0 if mode == "off" else 3)
+    outcomes = {"off": [], "record": ["same", "yes", "yes"], "drop": ["yes"]}[mode]
+    assert made["verdicts"]["outcome"].to_list() == outcomes
     if mode != "off":
-        assert made["verdicts"]["outcome"].to_list() == ["same", "yes", "yes"]
-        assert set(made["analyses"]["id"]) <= set(made["verdicts"]["id"])
+        assert set(made["analyses"]["id"]) == set(made["verdicts"]["id"])
     if mode == "drop":
         assert made["rejected"].select("rule", "value").rows() == [
             ("fix_not_better", "error 1: same")
         ]
+
+
+@pytest.mark.parametrize("mode", ["record", "drop"])
+def test_verdicts_of_a_rejected_draft_are_not_those_of_the_one_that_stays(mode):
+    def script(name, variables):
+        if name == "verify_fix":  # of the made output, whose fix is another one
+            return {"reason": "It is no better.", "better": "same"}
+        return {"errors": []} if name == "itemise" else None
+
+    made_row = {"channel": SYNTHETIC, "key": "0" * 32}
+    settings = DraftSettings(corruption=CORRUPT_ALL, verification=mode)
+    made = run(chosen_rows(made_row, {"key": "0" * 32}), settings, ScriptedCaller(script))
+    assert made["analyses"]["kind"].to_list() == ["real"]
+    assert made["rejected"]["rule"].to_list() == [
+        "duplicate_id" if mode == "record" else "fix_not_better"
+    ]
+    assert made["verdicts"].select("check", "outcome").rows() == [("analysis", "yes")]
 
 
 def test_work_is_picklable():

@@ -107,6 +107,7 @@ def test_rejects_of_analyses_say_where_they_come_from(finished: Frames) -> None:
     assert (rejected.filter(pl.col("channel") == "real")["system"].null_count()) == 0
 
 
+CORRUPTED = "The shop opens at ten."
 PROMPTS = load_task_prompts()
 SENTIMENT = ("Classify the sentiment.", "What is the sentiment of the sentence?")
 
@@ -160,7 +161,7 @@ def script(failing: str | None) -> Callable[[str, Any], Any]:
         if name == failing:
             return CallClass.SERVER
         if name == "corrupt":
-            return {"output": "The shop opens at ten.", "errors": [ERROR]}
+            return {"output": CORRUPTED, "errors": [ERROR]}
         return None
 
     return answer
@@ -189,7 +190,7 @@ EXAMPLES = st.fixed_dictionaries(
         "source": st.sampled_from(["one", "two"]),
         "instruction": st.sampled_from([*SENTIMENT, SENTIMENT[0].upper()]),
         "input_context": st.sampled_from(["What a day!", "what a  day!", ""]),
-        "references": st.sampled_from([["Good."], ["good."], []]),
+        "references": st.sampled_from([["Good."], [CORRUPTED], []]),
         "line": st.integers(1, 3),
         "input_rows": st.integers(0, 2),
     }
