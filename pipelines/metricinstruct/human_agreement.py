@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from pipelines.metricinstruct.human_marks import BEYOND, marks_within
 from pipelines.metricinstruct.schema import MODEL_ANNOTATOR, NO_ERROR, REAL, SEVERITIES
 from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
 
@@ -76,7 +77,8 @@ def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.Data
     """Return the sums for all pairs of the model and the human annotators of a partition.
 
     Only outputs that the model analysed count, also between human annotators, so that all figures
-    are about the same outputs. Annotators are named with their source and stratum: the same name
+    are about the same outputs, and of these only as much as it was shown: an error that is marked
+    beyond their end is none here. Annotators are named with their source and stratum: the same name
     in two sources is not the same person. Models are named as they are, and several that made an
     analysis step by step with ``TOGETHER`` between them.
 
@@ -88,12 +90,16 @@ def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.Data
     real = pl.col("channel") == REAL
     models = pl.col("models").list.unique(maintain_order=True).list.join(TOGETHER)
     judged = human.join(
-        analyses.filter(real).select("errors", models=models, id="example_id"),
+        analyses.filter(real).select(
+            "errors", "input_context", "hypothesis", models=models, id="example_id"
+        ),
         on="id",
         maintain_order="left",
     ).join(chosen.filter(real).select("id", "stratum"), on="id", maintain_order="left")
     place = pl.concat_str("source", "stratum", separator=" ", ignore_nulls=True)
-    people = judged.with_columns(
+    is_beyond = pl.col("side").is_in(list(BEYOND.values()))
+    people = marks_within(judged).with_columns(
+        pl.when(is_beyond).then(pl.lit(NO_ERROR)).otherwise("category").alias("category"),
         # The same item and system may stand in two strata; the output tells them apart.
         pl.concat_str("id", "item", separator=" ").alias("item"),
         pl.format("{}: {}", place, "annotator").alias("annotator"),

@@ -224,7 +224,9 @@ HUMAN = pa.schema(
         pa.field("system", pa.string()),
         pa.field("item", pa.string()),
         pa.field("annotator", pa.string()),  # as the source names them
-        pa.field("side", pa.string()),  # output | source | null: nothing is marked
+        # output | source | null: nothing is marked; beyond output | beyond source: the mark stands
+        # beyond the end of the text, which was cut
+        pa.field("side", pa.string()),
         pa.field("start", pa.int64()),
         pa.field("end", pa.int64()),
         pa.field("text", pa.string()),
