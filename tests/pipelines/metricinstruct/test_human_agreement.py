@@ -9,6 +9,7 @@ from pipelines.metricinstruct.errors.places import place
 from pipelines.metricinstruct.errors.record import ErrorRecord, to_column
 from pipelines.metricinstruct.human_agreement import (
     annotator_pairs,
+    groups_of,
     human_annotations,
     model_annotations,
 )
@@ -99,6 +100,28 @@ def test_what_the_model_was_not_shown_is_no_error_of_the_output() -> None:
     scores = pairs.scores.select("second", "score_first", "score_second").rows()
     assert ("wmt_mqm: ada", -4.0, -5.0) in scores
     assert ("wmt_mqm: bob", -4.0, 0.0) in scores
+
+
+@pytest.mark.parametrize("model", ["a model", "wmt_mqm: 7b", "wmt_mqm:  7b", "org: 7b:"])
+def test_a_model_is_no_person_whatever_its_name(model: str) -> None:
+    human = pl.DataFrame(
+        [
+            _human("S0", "ada", NO_ERROR, id="0" * 16),
+            _human("S0", "model x", NO_ERROR, id="0" * 16),
+        ],
+        schema=dict(HUMAN_ERRORS),
+    )
+    analyses = _analyses([]).with_columns(
+        channel=pl.lit("real"),
+        models=pl.lit([model, "other"], dtype=pl.List(pl.String)),
+        example_id=pl.lit("0" * 16),
+        input_context=pl.lit(""),
+        hypothesis=pl.lit(OUTPUT),
+    )
+    counts = annotator_pairs(analyses, chosen_rows({}), human).counts
+    names = {*counts["first"], *counts["second"]}
+    assert len(names) == 3
+    assert groups_of(names) == {"wmt_mqm: ada": "wmt_mqm: people"}
 
 
 def test_errors_without_weights_are_counted() -> None:
