@@ -69,7 +69,7 @@ def analyse(
         pl.col("output").str.strip_chars().alias("hypothesis")
     )
     rows = pl.concat([itemised, synthetic], how="diagonal")
-    texts = rows.select("instruction", "input_context", "hypothesis")
+    texts = rows.select("key", "input_context", "hypothesis")
     rows = rows.with_columns(
         pl.col("id").alias("example_id"),
         pl.Series("id", [output_id(*row) for row in texts.iter_rows()]),

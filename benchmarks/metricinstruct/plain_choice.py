@@ -35,7 +35,7 @@ def choose(examples: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     rows = rows.filter(first)
     output = pl.coalesce("hypothesis", pl.col("references").list.first())
-    texts = rows.select("instruction", "input_context", output.alias("output"))
+    texts = rows.select("key", "input_context", output.alias("output"))
     rows = rows.with_columns(
         pl.Series("id", [output_id(*row) for row in texts.iter_rows()]),
         pl.Series("plain", [normalise_text(text) for text in texts["output"].to_list()]),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipelines.metricinstruct.human_agreement import TOGETHER
+from pipelines.metricinstruct.human_agreement import TOGETHER, model_named
 from pipelines.metricinstruct.sources.registry import OWN_LICENCE, SOURCES
 from transforms.publishing.publication import Run, Tables
 from transforms.publishing.summaries import markdown_table, parts, spoken
@@ -190,7 +190,7 @@ def _filters(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _agreement(tables: Tables, models: Iterable[str]) -> str:
-    names = set(models)
+    names = set(map(model_named, models))
     groups, annotators = (
         sorted(
             tables[name],

@@ -176,11 +176,11 @@ def _outputs_of(examples: pl.DataFrame) -> list[str]:
 
 
 def _ids(examples: pl.DataFrame) -> list[str]:
-    inputs = examples.select("instruction", "input_context").iter_rows()
+    inputs = examples.select("key", "input_context").iter_rows()
     outputs = _outputs_of(examples)
     return [
-        output_id(instruction, input_context, output)
-        for (instruction, input_context), output in zip(inputs, outputs, strict=True)
+        output_id(key, input_context, output)
+        for (key, input_context), output in zip(inputs, outputs, strict=True)
     ]
 
 

@@ -10,13 +10,16 @@ import polars as pl
 from pipelines.metricinstruct.errors.record import from_column
 from pipelines.metricinstruct.errors.released import errors_text, total
 from pipelines.metricinstruct.finetuning import fine_tuning
-from pipelines.metricinstruct.schema import CONFIGURATIONS, PROVENANCE
+from pipelines.metricinstruct.human_marks import marks_within
+from pipelines.metricinstruct.schema import CONFIGURATIONS, HUMAN, PROVENANCE, REAL
 from transforms.frames import polars_schema
 from transforms.llm.prompts import Prompt
 from transforms.partitions import Frames
 
 #: The order of rows in every configuration that has a row per published row.
 _ORDER = ("key", "id")
+#: The same of human annotations; what is left to choose is decided by all other columns.
+_HUMAN_ORDER = (*_ORDER, "system", "item", "annotator", "file", "line", "start")
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,8 @@ def _provenance(rows: pl.DataFrame, frames: Frames, authorship: Authorship) -> p
 
 def _human(rows: pl.DataFrame, human: pl.DataFrame) -> pl.DataFrame:
     """Return the human annotations of the published rows, under the ids of these rows."""
-    real = rows.filter(pl.col("channel") == "real").select("split", "id", "example_id")
-    return (
-        human.rename({"id": "example_id"})
-        .join(real, on="example_id", how="inner")
-        .sort("key", "id", "system", "item", "annotator", "file", "line", "start", nulls_last=True)
+    real = rows.filter(pl.col("channel") == REAL).select(
+        "split", "id", "example_id", "input_context", "hypothesis"
     )
+    placed = human.rename({"id": "example_id"}).join(real, on="example_id", how="inner")
+    return marks_within(placed).sort(*dict.fromkeys([*_HUMAN_ORDER, *HUMAN.names]), nulls_last=True)

@@ -99,7 +99,7 @@ class DraftAnalyses:
         taken = (steps.prompts, steps.requests, steps.models)
         if made.hypothesis is None:
             return Draft(item, made, steps=taken, rejected=("no_output", None))
-        id_ = output_id(item.instruction, item.input_context, made.hypothesis)
+        id_ = output_id(item.key, item.input_context, made.hypothesis)
         if made.kind == CORRUPTED and made.hypothesis == (item.reference or "").strip():
             return Draft(item, made, id_, steps=taken, rejected=("unchanged_output", None))
         if self.settings.verification == OFF:

@@ -14,8 +14,8 @@ from pipelines.metricinstruct.schema import REAL, REJECTED
 from pipelines.metricinstruct.verification import Verdict
 from transforms.frames import Schema, from_rows, polars_schema
 
-#: One row per example that got an output and an analysis. ``id`` is of input and output and is
-#: unique in a partition; input and output are as the model saw them, perhaps cut.
+#: One row per example that got an output and an analysis. ``id`` is of key, input and output
+#: and unique; input and output are as the model saw them, perhaps cut.
 ANALYSED: Schema = {
     **ANALYSES,
     "example_id": pl.String,  # ``CHOSEN``'s id: with the channel it leads back to the example
@@ -31,7 +31,7 @@ ANALYSED: Schema = {
     "models": pl.List(pl.String),  # that answered them
 }
 
-#: One row per check of the verification, see there.
+#: One row per check of an analysis by the verification, see there.
 VERDICTS: Schema = {
     "id": pl.String,  # of the row, as in ``ANALYSED``
     "key": pl.String,
@@ -68,7 +68,7 @@ class Draft:
     Attributes:
         item: the example.
         made: its output and analysis.
-        id: of input and output; None where there is no output.
+        id: of key, input and output; None where there is no output.
         verdicts: of the verification.
         steps: ids of the prompts answered, hashes of their requests, and the models.
         rejected: the rule that rejects it, and the value that breaks it.
@@ -87,7 +87,8 @@ class Draft:
 def draft_frames(chosen: pl.DataFrame, results: Sequence[Draft]) -> dict[str, pl.DataFrame]:
     """Return the frames "analyses", "verdicts", "unfinished" and "rejected" of a partition.
 
-    Each example is one row of "analyses", "unfinished" or "rejected", in the examples' order.
+    Each example is one row of "analyses", "unfinished" or "rejected", in the examples' order;
+    verdicts are those of the analyses.
 
     Args:
         chosen: the examples, schema ``CHOSEN``.
@@ -106,7 +107,7 @@ def draft_frames(chosen: pl.DataFrame, results: Sequence[Draft]) -> dict[str, pl
         "verdicts": from_rows(
             (
                 (draft.id, draft.item.key, *verdict)
-                for draft in results
+                for draft in kept  # another draft of the same id may have been rejected
                 for verdict in draft.verdicts
             ),
             VERDICTS,

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from pipelines.metricinstruct.errors.answers import Analysis
-from pipelines.metricinstruct.errors.places import Span, find
+from pipelines.metricinstruct.errors.places import Span, find, strip_marks
 from pipelines.metricinstruct.errors.record import EXACT, ErrorRecord
 
 #: Characters on either side that are kept as an error's context.
@@ -27,11 +27,13 @@ def apply_edits(reference: str, edits: Sequence[Mapping[str, Any]]) -> Analysis:
     """
     placed: dict[Span, Mapping[str, Any]] = {}
     for edit in edits:
-        spans, _ = find(edit["correct"], reference)
+        spans, exact = find(edit["correct"].strip(), reference)
+        # Found without the marks that the model put around them, words are changed without, too.
+        wrong = edit["wrong"].strip() if exact else strip_marks(edit["wrong"])
         free = (one for one in spans if all(_apart(one, other) for other in placed))
         span = next(free, None)
         if span is not None:
-            span, wrong = _narrowed(reference, span, edit["wrong"].strip())
+            span, wrong = _narrowed(reference, span, wrong)
             if wrong not in ("", reference[slice(*span)]):
                 placed[span] = {**edit, "wrong": wrong}
     output, starts, end = "", [], 0
@@ -51,7 +53,8 @@ def apply_edits(reference: str, edits: Sequence[Mapping[str, Any]]) -> Analysis:
 def _narrowed(reference: str, span: Span, wrong: str) -> tuple[Span, str]:
     """Return what an edit changes, without the words that both texts begin or end with.
 
-    One word of each stays, so that something left out can be pointed at.
+    Neither text begins or ends with a blank. One word of each stays, so that something left out can
+    be pointed at.
     """
     old, new = _WORD.findall(reference[slice(*span)]), _WORD.findall(wrong)
     spare = min(len(old), len(new)) - 1

@@ -8,10 +8,12 @@ source, as an omission is, counts for the score and for any error, and for no ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import polars as pl
 
+from pipelines.metricinstruct.human_marks import BEYOND, marks_within
 from pipelines.metricinstruct.schema import MODEL_ANNOTATOR, NO_ERROR, REAL, SEVERITIES
 from transforms.crowd.spans import JUDGEMENTS, SPANS, Tallies, tally
 
@@ -21,6 +23,8 @@ SEGMENT = ("source", "item", "system")
 PEOPLE = "people"
 #: Between the names of models that made an analysis together.
 TOGETHER = " + "
+# After the source and stratum that a person's name begins with; in the name of a model a colon.
+_BEHIND_PLACE = ": +"
 
 
 def model_annotations(analyses: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -76,9 +80,10 @@ def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.Data
     """Return the sums for all pairs of the model and the human annotators of a partition.
 
     Only outputs that the model analysed count, also between human annotators, so that all figures
-    are about the same outputs. Annotators are named with their source and stratum: the same name
-    in two sources is not the same person. Models are named as they are, and several that made an
-    analysis step by step with ``TOGETHER`` between them.
+    are about the same outputs, and of these only as much as it was shown: an error that is marked
+    beyond their end is none here. Annotators are named with their source and stratum: the same name
+    in two sources is not the same person. Models are named as ``model_named`` says, and several
+    that made an analysis step by step with ``TOGETHER`` between them.
 
     Args:
         analyses: schema ``ANALYSED``.
@@ -87,13 +92,18 @@ def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.Data
     """
     real = pl.col("channel") == REAL
     models = pl.col("models").list.unique(maintain_order=True).list.join(TOGETHER)
+    models = models.str.replace_all(_BEHIND_PLACE, ":")
     judged = human.join(
-        analyses.filter(real).select("errors", models=models, id="example_id"),
+        analyses.filter(real).select(
+            "errors", "input_context", "hypothesis", models=models, id="example_id"
+        ),
         on="id",
         maintain_order="left",
     ).join(chosen.filter(real).select("id", "stratum"), on="id", maintain_order="left")
     place = pl.concat_str("source", "stratum", separator=" ", ignore_nulls=True)
-    people = judged.with_columns(
+    is_beyond = pl.col("side").is_in(list(BEYOND.values()))
+    people = marks_within(judged).with_columns(
+        pl.when(is_beyond).then(pl.lit(NO_ERROR)).otherwise("category").alias("category"),
         # The same item and system may stand in two strata; the output tells them apart.
         pl.concat_str("id", "item", separator=" ").alias("item"),
         pl.format("{}: {}", place, "annotator").alias("annotator"),
@@ -103,6 +113,11 @@ def annotator_pairs(analyses: pl.DataFrame, chosen: pl.DataFrame, human: pl.Data
     both = zip(model_annotations(analysed), human_annotations(people, NO_ERROR), strict=True)
     judgements, spans = (pl.concat(frames) for frames in both)
     return tally(judgements, spans, SEVERITIES)
+
+
+def model_named(model: str) -> str:
+    """Return the name of a model as an annotator's: no person's, who has a blank after a colon."""
+    return re.sub(_BEHIND_PLACE, ":", model)
 
 
 def groups_of(annotators: Iterable[str]) -> dict[str, str]:

@@ -152,8 +152,9 @@ def metricinstruct_parser() -> OptionParser:
     choice.add_argument(
         "--sample",
         metavar="N",
-        help="at most so many rows of each source and language pair (default: "
-        f"{DEFAULT_SAMPLE} of those whose choice is sample, all of the others)",
+        help="at most so many rows of each source and language pair, all outputs of an input or "
+        f"none, and of one input at least (default: {DEFAULT_SAMPLE} of those whose choice is "
+        "sample, all of the others)",
     )
     work = parser.add_argument_group("analyses")
     work.add_argument(

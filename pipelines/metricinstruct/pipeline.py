@@ -4,7 +4,9 @@ source files -> GroupByKey -> choose (-> sample, limit) -> draft -> [profiles] -
     -> [error-free rows] -> finish, write and validate -> publish
 
 In brackets stand the small sums over all partitions. All outputs of an input, its references and
-its human annotations share a key and so a partition, and no row can equal one of another partition.
+its human annotations share a key and so a partition; ids are of the key, too, so no row has the id
+of a row of another partition. (Its texts it can have: those of two inputs that differ only where
+both are cut, and got the same output.)
 """
 
 from __future__ import annotations

@@ -34,11 +34,21 @@ def sampling_thresholds(fractions: pl.DataFrame, size: int) -> pl.DataFrame:
 
     Args:
         fractions: those of all partitions.
-        size: rows to keep in each stratum; fewer are kept where an input's outputs would be parted.
+        size: rows to keep in each stratum; fewer are kept where an input's outputs would be parted,
+            more where the first input alone has more.
     """
+    fraction = pl.col("fraction")
+    at_size = fraction.sort().get(size, null_on_oob=True)
+    behind_the_first = fraction.filter(fraction > fraction.min()).min()
     return (
         fractions.group_by(STRATUM)
-        .agg(pl.col("fraction").sort().get(size, null_on_oob=True).alias("threshold"))
+        .agg(
+            pl.when(at_size > fraction.min())
+            .then(at_size)
+            .when(at_size.is_not_null())
+            .then(behind_the_first)
+            .alias("threshold")
+        )
         .filter(pl.col("threshold").is_not_null())
         .sort(STRATUM)
     )

@@ -123,7 +123,7 @@ BESIDE: Schema = {
 #: One row per example that goes on to the model: an example, and how it was chosen.
 CHOSEN: Schema = {
     **EXAMPLES,
-    "id": pl.String,  # first 16 hex digits of the SHA-256 of input and output
+    "id": pl.String,  # of key, input and output: see ``output_id``
     "systems": pl.List(pl.String),  # all systems that gave this very output
     "metric": pl.String,  # given | chrf | bleu | rouge, null where nothing was ranked
     "rank": pl.Int64,  # 1 is best, null where nothing was ranked
@@ -146,7 +146,7 @@ RELEASED = pa.schema(
 #: The same rows with everything a program wants to read of them; ``id`` names a row everywhere.
 STRUCTURED = pa.schema(
     [
-        pa.field("id", pa.string()),  # 16 hex digits of the SHA-256 of input and output
+        pa.field("id", pa.string()),  # of key, input and output: see ``output_id``
         pa.field("key", pa.string()),  # of the input: all outputs for it share it
         pa.field("task", pa.string()),
         pa.field("channel", pa.string()),
@@ -224,7 +224,9 @@ HUMAN = pa.schema(
         pa.field("system", pa.string()),
         pa.field("item", pa.string()),
         pa.field("annotator", pa.string()),  # as the source names them
-        pa.field("side", pa.string()),  # output | source | null: nothing is marked
+        # output | source | null: nothing is marked; beyond output | beyond source: the mark stands
+        # beyond the end of the text, which was cut
+        pa.field("side", pa.string()),
         pa.field("start", pa.int64()),
         pa.field("end", pa.int64()),
         pa.field("text", pa.string()),

@@ -173,6 +173,8 @@ def _remote_matches(pattern: str) -> list[str]:
         raise InputError(f"{pattern}: write a local file as a plain path, without file://")
     _share_clients(pattern)
     try:
+        if glob.has_magic(pattern) and FileSystems.exists(pattern):
+            return [pattern]
         matches = FileSystems.match([pattern])[0].metadata_list
     except ValueError as error:
         raise InputError(

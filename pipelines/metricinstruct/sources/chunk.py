@@ -142,8 +142,7 @@ class Chunk:
     def _add_errors(self, row: Row, example: Example, key: str, item: str) -> None:
         if self._channel != REAL or not example.errors:
             return
-        instruction = _instruction(example, self._source)
-        identity = output_id(instruction, example.input_context, example.hypothesis or "")
+        identity = output_id(key, example.input_context, example.hypothesis or "")
         for error in example.errors:
             values = {name: getattr(error, name) for name in _ERROR_FIELDS}
             values |= {"key": key, "source": self._source.name, "system": example.system}

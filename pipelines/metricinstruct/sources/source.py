@@ -271,7 +271,11 @@ def source_key(task: str, instruction: str, input_context: str) -> str:
     return content_key(input_context)
 
 
-def output_id(instruction: str, input_context: str, output: str) -> str:
-    """Return the id of an output: the first 16 hex digits of the SHA-256 of input and output."""
-    text = f"{input_context or instruction}{output}"
+def output_id(key: str, input_context: str, output: str) -> str:
+    """Return the id of an output: 16 hex digits of the SHA-256 of its input's key and both texts.
+
+    By the key, which decides the partition, no two partitions have an id in common; and rows whose
+    instruction belongs to the input (see ``source_key``) differ where their instructions do.
+    """
+    text = f"{key}{len(input_context)}:{input_context}{output}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

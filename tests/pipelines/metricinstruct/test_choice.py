@@ -20,6 +20,7 @@ from pipelines.metricinstruct.schema import (
     CHOSEN,
     EXAMPLES,
     HUMAN_ERRORS,
+    INSTRUCTION_FOLLOWING,
     REAL,
     REJECTED,
     SYNTHETIC,
@@ -177,9 +178,23 @@ def test_duplicates_by_id_and_by_normalised_text():
     assert result.chosen.height == 3
 
 
-def test_ids_are_of_input_and_output():
+def test_ids_are_of_key_input_and_output():
     (identity,) = choose(frame(example()), settings("all")).chosen["id"]
-    assert identity == "2b3e252439c86f94"  # printf '2 + 24' | sha256sum
+    # key=$(printf '2 + 2' | sha256sum | head -c 32); printf '%s5:2 + 24' $key | sha256sum
+    assert identity == "d3c4a26b81010047"
+
+
+@pytest.mark.parametrize(
+    ("changes", "others"),
+    [
+        ({"task": INSTRUCTION_FOLLOWING}, {"instruction": "Sum up."}),
+        ({"input_context": " "}, {"instruction": "Sum up."}),
+        ({}, {"input_context": "2 + ", "hypothesis": "24"}),
+    ],
+)
+def test_outputs_of_two_inputs_have_two_ids(changes, others):
+    rows = [example(**changes), example(**changes, **others)]
+    assert choose(frame(*rows), settings("all")).chosen["id"].n_unique() == 2
 
 
 def test_evaluation_inputs_are_left_out():

@@ -80,6 +80,35 @@ def test_human_annotations_stand_under_the_id_of_their_row(published: Frames) ->
     real = published["structured"].filter(pl.col("channel") == "real")
     joined = human.join(real, on="id")
     assert joined.height == human.height > 5
+    assert set(human["side"].drop_nulls()) <= {"output", "source"}
     marked = joined.filter(pl.col("side") == "output")
     for row in marked.iter_rows(named=True):
         assert row["hypo_output"][row["start"] : row["end"]] == row["text"]
+
+
+def test_human_marks_end_with_the_published_output(finished: Frames) -> None:
+    end = pl.col("hypothesis").str.slice(0, 12)
+    rows = finished["rows"].with_columns(
+        pl.when(pl.col("channel") == "real").then(end).otherwise("hypothesis").alias("hypothesis")
+    )
+    published = configurations(released(rows), finished, AUTHORSHIP)
+    human = published["human"].join(published["structured"], on="id")
+    marked = human.filter(pl.col("side") == "output")
+    assert marked.height
+    for row in marked.iter_rows(named=True):
+        assert row["hypo_output"][row["start"] : row["end"]] == row["text"]
+    beyond = human.filter(pl.col("side") == "beyond output")
+    assert beyond["start"].min() >= 12
+
+
+def test_the_order_of_human_annotations_leaves_nothing_to_chance(finished: Frames) -> None:
+    human = finished["human_errors"]
+    alike = [human.with_columns(category=pl.lit(name), comment=pl.lit(name)) for name in "cab"]
+    one, other = (
+        configurations(
+            released(finished["rows"]), {**finished, "human_errors": pl.concat(frames)}, AUTHORSHIP
+        )["human"]
+        for frames in (alike, alike[::-1])
+    )
+    assert one.height == 3 * human.height
+    assert one.equals(other)

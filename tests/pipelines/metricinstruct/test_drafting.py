@@ -61,7 +61,7 @@ def test_nothing_in_gives_empty_frames():
 def test_a_row_says_how_it_was_made():
     made = run(chosen_rows({}))
     (row,) = made["analyses"].rows(named=True)
-    assert row["id"] == output_id(row["instruction"], SOURCE, OUTPUT)
+    assert row["id"] == output_id(row["key"], SOURCE, OUTPUT)
     assert row["example_id"] == "0" * 16
     assert (row["channel"], row["kind"], row["form"]) == ("real", "real", "structured")
     assert row["aspects_asked"] is None
@@ -157,7 +157,8 @@ def an_error():
 
 
 def test_of_the_same_output_in_both_channels_the_systems_own_stays():
-    made = run(chosen_rows({"channel": SYNTHETIC}, {}, {"channel": SYNTHETIC}))
+    made_rows = {"channel": SYNTHETIC, "key": "0" * 32}
+    made = run(chosen_rows(made_rows, {"key": "0" * 32}, made_rows))
     assert made["analyses"]["kind"].to_list() == ["real"]
     assert made["rejected"]["rule"].to_list() == ["duplicate_id"] * 2
     assert made["rejected"]["outcome"].to_list() == ["duplicate"] * 2
@@ -171,7 +172,7 @@ def test_long_texts_are_cut_and_the_row_holds_what_the_model_saw():
     settings = DraftSettings(lengths=Lengths(inputs={}, input=20, output=20))
     (row,) = run(long, settings, caller)["analyses"].rows(named=True)
     assert row["truncated"] == ["instruction", "input_context", "hypothesis"]
-    assert row["id"] == output_id(row["instruction"], row["input_context"], row["hypothesis"])
+    assert row["id"] == output_id(row["key"], row["input_context"], row["hypothesis"])
     assert row["input_context"] == ("word " * 16).strip()
     assert len(row["hypothesis"]) <= 80
     assert all("cut at the end" in text for _, text in caller.calls)
@@ -190,14 +191,31 @@ def test_verdicts_are_recorded_and_may_drop_rows(mode, left):
     settings = DraftSettings("one_step", verification=mode)
     made = run(chosen, settings, ScriptedCaller(script))
     assert made["analyses"].height == left
-    assert made["verdicts"].height == (0 if mode == "off" else 3)
+    outcomes = {"off": [], "record": ["same", "yes", "yes"], "drop": ["yes"]}[mode]
+    assert made["verdicts"]["outcome"].to_list() == outcomes
     if mode != "off":
-        assert made["verdicts"]["outcome"].to_list() == ["same", "yes", "yes"]
-        assert set(made["analyses"]["id"]) <= set(made["verdicts"]["id"])
+        assert set(made["analyses"]["id"]) == set(made["verdicts"]["id"])
     if mode == "drop":
         assert made["rejected"].select("rule", "value").rows() == [
             ("fix_not_better", "error 1: same")
         ]
+
+
+@pytest.mark.parametrize("mode", ["record", "drop"])
+def test_verdicts_of_a_rejected_draft_are_not_those_of_the_one_that_stays(mode):
+    def script(name, variables):
+        if name == "verify_fix":  # of the made output, whose fix is another one
+            return {"reason": "It is no better.", "better": "same"}
+        return {"errors": []} if name == "itemise" else None
+
+    made_row = {"channel": SYNTHETIC, "key": "0" * 32}
+    settings = DraftSettings(corruption=CORRUPT_ALL, verification=mode)
+    made = run(chosen_rows(made_row, {"key": "0" * 32}), settings, ScriptedCaller(script))
+    assert made["analyses"]["kind"].to_list() == ["real"]
+    assert made["rejected"]["rule"].to_list() == [
+        "duplicate_id" if mode == "record" else "fix_not_better"
+    ]
+    assert made["verdicts"].select("check", "outcome").rows() == [("analysis", "yes")]
 
 
 def test_work_is_picklable():

@@ -80,7 +80,35 @@ def test_words_are_found_in_spite_of_quotes_case_and_line_breaks():
     assert made.errors[0].location == "Give"
 
 
-WORDS = st.sampled_from(["nine", "at", "opens", "the", "shop", "n", "bakery opens", "ten", "x y"])
+@pytest.mark.parametrize(
+    ("correct", "wrong"),
+    [
+        (" bakery", "butcher"),
+        ("\nbakery ", "\tbutcher "),
+        (" bakery opens ", "butcher opens"),
+        ("“bakery”", "“butcher”"),
+        ('" bakery"', "… butcher"),
+    ],
+)
+def test_what_stands_around_the_words_of_an_edit_stays_out(correct, wrong):
+    made = apply_edits(REFERENCE, [an_edit(correct, wrong)])
+    assert made.output == REFERENCE.replace("bakery", "butcher")
+    (error,) = made.errors
+    assert (error.location, error.suggestion) == ("butcher", "bakery")
+
+
+def test_marks_of_the_reference_stay_and_are_not_doubled():
+    for correct, wrong in (("“Up”", "“Down”"), ('"Up"', '"Down"')):
+        assert apply_edits('He read "Up".', [an_edit(correct, wrong)]).output == 'He read "Down".'
+
+
+BLANKS = st.sampled_from(["", " ", "\n"])
+WORDS = st.builds(
+    "{}{}{}".format,
+    BLANKS,
+    st.sampled_from(["nine", "at", "opens", "the", "shop", "n", "bakery opens", "ten", "x y"]),
+    BLANKS,
+)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=6))
@@ -92,4 +120,6 @@ def test_suggestions_lead_back_to_the_reference(pairs):
         found = [start for start, _ in find(error.location, made.output)[0]]
         assert found[error.occurrence - 1] == error.start
         text = apply_suggestion(text, error)
+        for words in (error.location, error.suggestion):
+            assert words == words.strip()
     assert text == REFERENCE

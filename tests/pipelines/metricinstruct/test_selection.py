@@ -84,6 +84,32 @@ def test_an_inputs_outputs_are_sampled_together() -> None:
     assert chosen[0].height == pytest.approx(10, abs=6)
 
 
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=8),  # outputs of each input
+    st.integers(1, 20),
+)
+def test_a_sample_of_inputs_is_never_empty_and_the_largest_that_fits(
+    outputs: list[int], size: int
+) -> None:
+    settings = SelectionSettings(ChoiceSettings({"mine": "all"}), {"mine": size})
+    inputs = [
+        chosen_rows(count, f"mine{number}", per_input=6).with_columns(
+            pl.lit("mine").alias("source"), pl.lit(None, pl.String).alias("stratum")
+        )
+        for number, count in enumerate(outputs)
+    ]
+    chosen, rejected, _ = run(inputs, settings)
+    kept = sum(part.height for part in chosen)
+    assert kept + sum(part.height for part in rejected) == sum(outputs)
+    assert all(
+        not part.height or not left.height for part, left in zip(chosen, rejected, strict=True)
+    )
+    whole = [part.height for part in chosen if part.height]
+    assert whole
+    assert kept <= size or len(whole) == 1
+    assert kept > size - max(outputs) or kept == sum(outputs)
+
+
 def test_only_sampled_sources_tell_candidates_where_there_is_no_limit() -> None:
     frame = pl.concat([chosen_rows(4), chosen_rows(4, "mine")])
     settings = SelectionSettings(ChoiceSettings({}), {"mine": 10})

@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.bucket import BucketFileSystem
 from transforms.errors import InputError
-from transforms.reading.files import expand, fingerprint, open_bytes, reading
+from transforms.reading.files import expand, fingerprint, open_bytes, reading, stored_size
 
 CONTENT = b"text\n" + b"a line of some length\n" * 5000
 
 
-def read(path: Path) -> bytes:
+def read(path: Path | str) -> bytes:
     with open_bytes(str(path)) as file, reading(str(path)):
         return file.read()
 
@@ -124,6 +125,21 @@ def test_any_file_system_of_beam_serves(tmp_path: Path) -> None:
     for act in (open_bytes, fingerprint, lambda path: expand([path])):
         with pytest.raises(InputError, match=r"gone\.csv"):
             act(f"remote:/{tmp_path}/gone.csv")
+
+
+@pytest.mark.parametrize("name", ["a[1].csv", "a*.csv", "a?.csv", "[a.csv", "a1.csv"])
+def test_an_object_is_taken_as_it_is_even_where_its_name_holds_glob_characters(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BucketFileSystem, "root", tmp_path, raising=False)
+    (tmp_path / "in").mkdir()
+    for each in {name, "a1.csv", "a2.csv"}:
+        (tmp_path / "in" / each).write_bytes(each.encode())
+    (found,) = expand([f"bucket://in/{name}"])
+    assert found == f"bucket://in/{name}"
+    assert read(found) == name.encode()
+    assert stored_size(found) == len(name)
+    assert len(expand(["bucket://in/a[12].csv"])) == 2
 
 
 def test_fingerprint_is_of_the_stored_bytes(tmp_path: Path) -> None:
