@@ -140,6 +140,10 @@ def gs(gs_server: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture(params=["s3", "gs"])
 def store(request: pytest.FixtureRequest) -> str:
-    """Return a place on a store of either kind that is this test's own."""
+    """Return a place on a store of either kind that is this test's own.
+
+    The server of Google's API answers one request after the other, so what hangs on how soon an
+    object is written is tried on S3 alone.
+    """
     place: str = request.getfixturevalue(request.param)
     return place

@@ -172,19 +172,17 @@ def check_a_run(
     assert shard_bytes(download(other.path, tmp_path / "other")) == shard_bytes(expected.path)
 
 
-def test_a_killed_run_is_carried_on(store: str, tmp_path: Path) -> None:
-    place = f"{store}/out/prosocial"
+def test_a_killed_run_is_carried_on(s3: str, tmp_path: Path) -> None:
+    place = f"{s3}/out/prosocial"
     with FakeEndpoint() as endpoint:
         expected = PROSOCIAL.mint(
-            on_store(PROSOCIAL.arguments(endpoint.base_url, tmp_path / "local"), store)
+            on_store(PROSOCIAL.arguments(endpoint.base_url, tmp_path / "local"), s3)
         )
         calls, asked = endpoint.requests, endpoint.seen.copy()
         endpoint.latency = constant(LATENCY)
         arguments = on_store(
-            PROSOCIAL.arguments(
-                endpoint.base_url, f"{store}/out", *("--concurrency", str(IN_FLIGHT))
-            ),
-            store,
+            PROSOCIAL.arguments(endpoint.base_url, f"{s3}/out", *("--concurrency", str(IN_FLIGHT))),
+            s3,
         )
         with started("prosocial", *arguments) as run:
             while endpoint.answered < calls + calls // 2:
@@ -232,11 +230,11 @@ def test_of_two_runs_at_once_one_is_refused(store: str, tmp_path: Path) -> None:
         assert [version.complete for version in versions(f"{store}/out/prosocial")] == [True]
 
 
-def test_a_stopped_run_gives_the_dataset_up_at_once(store: str) -> None:
-    place = f"{store}/out/prosocial"
+def test_a_stopped_run_gives_the_dataset_up_at_once(s3: str) -> None:
+    place = f"{s3}/out/prosocial"
     with FakeEndpoint(latency=constant(LATENCY)) as endpoint:
         arguments = PROSOCIAL.arguments(
-            endpoint.base_url, f"{store}/out", *("--concurrency", str(IN_FLIGHT))
+            endpoint.base_url, f"{s3}/out", *("--concurrency", str(IN_FLIGHT))
         )
         with started("prosocial", *arguments) as run:
             while endpoint.answered < 20:
