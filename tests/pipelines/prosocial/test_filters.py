@@ -40,6 +40,7 @@ def test_every_setting_has_its_filter_in_the_files_order() -> None:
     [
         ("blank_utterance", "", {"context": " \n"}),
         ("blank_utterance", "", {"response": None}),
+        ("blank_utterance", "", {"response": "\x1f \x1c"}),
         ("short_utterance", "1", {"context": "Yes!"}),
         ("long_utterance", "151", {"context": " ".join(f"w{n}" for n in range(151))}),
         ("short_response", "30", {"response": "Maybe ask her first, my friend"}),

@@ -59,7 +59,6 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null vote": blank_element("safety_annotations", None),
         "two reasons": first("safety_annotation_reasons", ["Mine.", "Ours."]),
         "no reasons": first("safety_annotation_reasons", None),
-        "blank reason": blank_element("safety_annotation_reasons", " "),
         "null reason": blank_element("safety_annotation_reasons", None),
         "blank rule-of-thumb": blank_element("rots", ""),
         "null rule-of-thumb": blank_element("rots", None),
@@ -126,7 +125,9 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null vote": first("vote", None),
         "label as vote": first("vote", schema.CASUAL),
         "null reason": first("reason", None),
-        "blank reason": first("reason", " "),
+        "model without a reason": lambda frame: frame.with_columns(
+            author=pl.lit("model"), reason=pl.lit(" ")
+        ),
         "model without prompt": every("author", "model"),
         "model with blanks": lambda frame: frame.with_columns(
             author=pl.lit("model"),
@@ -230,6 +231,23 @@ def test_every_fault_is_caught_and_every_expectation_can_fail(runner, good, conf
     expectations = load_suite(suite)["expectations"]
     missed = [expectations[index] for index in set(range(len(expectations))) - caught]
     assert missed == []
+
+
+def test_people_may_vote_without_a_reason_and_share_a_models_name(runner, good):
+    crowd = good["annotations"].with_columns(author=pl.lit("crowd"), reason=pl.lit(""))
+    assert failed(runner.validate(crowd, PUBLICATION.suites["annotations"])) == set()
+    default = blank_element("safety_annotation_reasons", "")(good["default"])
+    assert failed(runner.validate(default, PUBLICATION.suites["default"])) == set()
+
+    place = pl.int_range(pl.len()) % schema.VOTES_PER_TURN
+    alike = good["annotations"].with_columns(
+        author=pl.when(place == 0).then(pl.lit("crowd")).otherwise(pl.lit("model")),
+        annotator=pl.when(place < 2).then(pl.lit("a")).otherwise(pl.lit("b")),
+        model=pl.lit("m"),
+        prompt_id=pl.lit("vote.v1"),
+        request_hash=pl.lit("1" * 64),
+    )
+    assert failed(runner.validate(alike, PUBLICATION.suites["annotations"])) == set()
 
 
 @pytest.fixture(scope="module")
