@@ -266,7 +266,10 @@ VERSION_FAULTS = {
     "odd utterances": table("version", utterances=pl.col("utterances") + 1),
     "votes lost": table("version", annotations=pl.col("annotations") - 1),
     "no words": table("version", words_per_utterance=pl.lit(None)),
-    "long words": table("version", words_per_utterance=pl.lit(900.0), words_per_rot=pl.lit(0.0)),
+    "less than a word": table(
+        "version", words_per_utterance=pl.lit(0.5), words_per_rot=pl.lit(0.0)
+    ),
+    "long texts": table("version", words_per_utterance=pl.lit(900.0), words_per_rot=pl.lit(900.0)),
     "alpha above one": table("version", alpha=pl.lit(1.5)),
     "null share": table("version", two_turn_share=pl.lit(None, pl.Float64)),
     "share above one": table("version", two_turn_share=pl.lit(1.5)),
@@ -293,7 +296,8 @@ def test_every_fault_of_a_version_is_caught_and_every_expectation_can_fail(runne
     caught: set[int] = set()
     for name, fault in VERSION_FAULTS.items():
         verdict = runner.validate(fault(summary), suite)
-        assert not verdict.success, f"{name} passes"
+        assert failed(verdict), f"{name} passes"
+        assert verdict.success == (name == "long texts"), f"{name}: {verdict.success}"
         caught |= failed(verdict)
 
     expectations = load_suite(suite)["expectations"]
