@@ -80,6 +80,7 @@ WARNS = {
     "reduction outside the range",
     "points of the other severity",
     "prompt twice",
+    "weight on another scale",
     "means too high",
 }
 
@@ -267,6 +268,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "span longer than its text": lambda frame: frame.with_columns(pl.col("end") + 1),
         "no error, and yet a span": every("category", schema.NO_ERROR),
         "negative weight": lambda frame: frame.with_columns(pl.col("weight") - 100),
+        "weight on another scale": lambda frame: frame.with_columns(pl.col("weight") + 100),
     },
     "rejected": {
         "null unit": first("unit", None),
