@@ -79,6 +79,7 @@ def of_released_text(column: str) -> dict[str, Fault]:
 WARNS = {
     "reduction outside the range",
     "points of the other severity",
+    "texts twice",
     "prompt twice",
     "weight on another scale",
     "means too high",
@@ -92,7 +93,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null input": first("input_context", None),
         "null output": first("hypo_output", None),
         "blank output": first("hypo_output", "\n"),
-        "row twice": twice,
+        "texts twice": twice,
         "all texts null": every("errors", None),
     },
     "sft": {
