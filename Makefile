@@ -17,14 +17,15 @@ S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 help:
 	@echo "make demo       install, fetch the embedded model, publish two small datasets, say where"
-	@echo "make test       install, run all tests"
+	@echo "make test       install, run all tests but those on clusters"
 	@echo "make test-cluster  install, run the tests on Flink, Prism and object stores (needs Java 17,"
 	@echo "                   Maven and Go on the machine)"
 	@echo "make flink-up, make flink-down  a Flink cluster on this machine, for --config"
 	@echo "                   runner_configs/flink.yaml (needs Java 17 and Maven)"
 	@echo "make check      install, run the linters and the type checker"
 	@echo "make benchmark  install, run the benchmarks"
-	@echo "make clean      remove the virtual environment and the demo's output"
+	@echo "make clean      remove the virtual environment, the demo's output, and what the tests on"
+	@echo "                   clusters built"
 
 install: $(INSTALLED)
 

@@ -21,7 +21,9 @@ def versions(arguments: Sequence[str]) -> int:
     parser.add_argument("output", help="what was given to a run as --output")
     entries = list_versions(parse_place(parser, arguments).output)
     for entry in entries:
-        if entry.complete:
+        if entry.fault:
+            print(f"{entry.path}  {entry.fault}")
+        elif entry.complete:
             size = f"{(entry.bytes or 0) / 1e6:,.1f} MB"
             print(f"{entry.path}  {entry.created}  {entry.rows or 0:,} rows  {size}")
         else:

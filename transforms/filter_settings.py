@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -24,6 +24,12 @@ class Rule(BaseModel):
     @classmethod
     def _yaml_reads_off_as_false(cls, value: Any) -> Any:
         return "off" if value is False else value
+
+
+class Pinned(Rule):
+    """A filter whose faults can't be published: the suites refuse a version with one of them."""
+
+    level: Literal["error"]
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)

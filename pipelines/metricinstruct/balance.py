@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from pipelines.metricinstruct.filter_settings import ErrorFreeShare, NearDuplicate
-from transforms.frames import Schema, concat
+from pipelines.metricinstruct.filter_settings import ErrorFreeShare, FilterSettings, NearDuplicate
+from transforms.filters import FUNNEL
+from transforms.frames import Schema, concat, from_rows
 from transforms.keys import fraction_of
 from transforms.near_duplicates import near_duplicates
 
@@ -66,6 +67,22 @@ def near_duplicate_rows(analyses: pl.DataFrame, rule: NearDuplicate) -> pl.DataF
         ).alias("value"),
         pl.lit("hypothesis").alias("field"),
     ).sort("id")
+
+
+def near_duplicate_funnel(
+    found: pl.DataFrame, verdicts: pl.DataFrame, rule: NearDuplicate
+) -> pl.DataFrame:
+    """Return what the filter saw, schema ``transforms.filters.FUNNEL``, behind all others.
+
+    Args:
+        found: what ``near_duplicate_rows`` returned.
+        verdicts: of the other filters, schema ``transforms.filters.VERDICTS``.
+        rule: tells the level.
+    """
+    earlier = verdicts.filter(pl.col("level") == rule.level).select(id="key")
+    first = found.join(earlier, on="id", how="anti").height
+    place = list(FilterSettings.model_fields).index("near_duplicate")
+    return from_rows([(place, "near_duplicate", rule.level, found.height, first)], FUNNEL)
 
 
 def count_error_free(analyses: pl.DataFrame) -> pl.DataFrame:

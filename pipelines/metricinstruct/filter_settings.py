@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from transforms import filter_settings
-from transforms.filter_settings import Rule
+from transforms.filter_settings import Pinned, Rule
 
 DEFAULT_FILE = Path(__file__).with_name("filters.yaml")
 
@@ -94,12 +94,6 @@ class DegenerateAnalysis(Rule):
     least_analyses: int = Field(ge=1)
 
 
-class Unwritable(Rule):
-    """What can't be written can't be let through, so no other level will do."""
-
-    level: Literal["error"]
-
-
 class AnalysisLength(Rule):
     """The most tokens of the released text, as ``transforms.tokens`` estimates them."""
 
@@ -125,9 +119,9 @@ class FilterSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format
-    unknown_aspect: Rule
+    unknown_aspect: Pinned
     aspects_not_as_asked: AspectsNotAsAsked
-    unknown_severity: Rule
+    unknown_severity: Pinned
     empty_location: Rule
     empty_explanation: EmptyExplanation
     reduction_range: ReductionRange
@@ -142,7 +136,7 @@ class FilterSettings(BaseModel):
     suggestion_is_location: Rule
     degenerate_analysis: DegenerateAnalysis
     total_differs: Rule
-    unwritable: Unwritable
+    unwritable: Pinned
     analysis_length: AnalysisLength
     near_duplicate: NearDuplicate
     error_free_share: ErrorFreeShare

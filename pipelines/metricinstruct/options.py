@@ -179,5 +179,9 @@ def metricinstruct_parser() -> OptionParser:
         metavar="MODE",
         help="check each error and analysis by further calls: off (default), record, or drop",
     )
-    work.add_argument("--filters", metavar="FILE", help="YAML of thresholds in place of our own")
+    work.add_argument(
+        "--filters",
+        metavar="FILE",
+        help="YAML of the filters' levels and thresholds that differ from filters.yaml",
+    )
     return parser

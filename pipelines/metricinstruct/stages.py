@@ -15,7 +15,11 @@ from pipelines.metricinstruct.analysis_filters import analysis_filters, rejects
 from pipelines.metricinstruct.analysis_length import shorten
 from pipelines.metricinstruct.analysis_tables import tables
 from pipelines.metricinstruct.answer_shares import count_answers
-from pipelines.metricinstruct.balance import near_duplicate_rows, surplus_rows
+from pipelines.metricinstruct.balance import (
+    near_duplicate_funnel,
+    near_duplicate_rows,
+    surplus_rows,
+)
 from pipelines.metricinstruct.choice import ChoiceSettings, choose
 from pipelines.metricinstruct.drafting import DraftAnalyses
 from pipelines.metricinstruct.drafts import UNFINISHED, Draft
@@ -166,7 +170,9 @@ def filter_analyses(frames: Frames, profiles: pl.DataFrame, settings: FilterSett
     verdicts = apply(filters, tables(named(frames, "analyses"), profiles))
     passed = parted_analyses(named(frames, "analyses"), rejects(verdicts), chosen)
     short, removed = shorten(passed.kept, settings.analysis_length)
-    kept = parted_analyses(short, near_duplicate_rows(short, settings.near_duplicate), chosen)
+    alike = near_duplicate_rows(short, settings.near_duplicate)
+    drops = settings.near_duplicate.level == "error"
+    kept = parted_analyses(short, alike if drops else alike.clear(), chosen)
     pairs = annotator_pairs(kept.kept, chosen, named(frames, "human_errors"))
     return {
         **{name: named(frames, name) for name in ("human_errors", "verdicts", "dead", "waiting")},
@@ -181,7 +187,12 @@ def filter_analyses(frames: Frames, profiles: pl.DataFrame, settings: FilterSett
             kept.counts,
             count_out("errors", "removed", pl.lit("analysis_length"), removed, pl.len()),
         ),
-        "funnel": funnel(filters, verdicts),
+        "funnel": pl.concat(
+            [
+                funnel(filters, verdicts),
+                near_duplicate_funnel(alike, verdicts, settings.near_duplicate),
+            ]
+        ),
         "answers": count_answers(
             named(frames, "analyses"),
             passed.kept,

@@ -55,6 +55,9 @@ def resolve(
 ) -> CrowdJoin:
     """Join the crowd's rows to the seeds of their partition.
 
+    Semicolons part rules-of-thumb, but not those that were shown: a seed's own, and of candidates
+    that were given as a list of several each one.
+
     Args:
         seeds: the seeds this run works on, schema ``SEEDS``.
         responses: schema ``RESPONSES``, as read from files.
@@ -63,7 +66,7 @@ def resolve(
         beyond_limit: keys that wait because of ``--limit``.
     """
     known = _known(seeds, not_selected, beyond_limit)
-    judged_responses = _with_seed(responses, known).with_columns(
+    judged_responses = _with_seed(_parted(responses, seeds), known).with_columns(
         pl.when(_repeats("key", "turn")).then(pl.lit("duplicate_response")).alias("rule")
     )
     judged_annotations = _with_seed(annotations, known).with_columns(
@@ -100,6 +103,43 @@ def resolve(
         rejected=rejected,
         counts=counts,
     )
+
+
+def _parted(responses: pl.DataFrame, seeds: pl.DataFrame) -> pl.DataFrame:
+    """Return ``responses`` with their candidates and rules-of-thumb one by one."""
+    rows = responses.join(
+        seeds.select("key", pl.col("rots").fill_null([]).alias("whole")),
+        on="key",
+        how="left",
+        maintain_order="left",
+    ).with_columns(pl.col("whole").fill_null([]))
+    several = pl.when(pl.col("candidates").list.len() > 1).then("candidates").otherwise("whole")
+    for column, also_whole in (("candidates", several), ("rots", pl.col("candidates"))):
+        whole = pl.concat_list("whole", also_whole.fill_null([]))
+        rows = rows.with_columns(whole.alias("whole"))
+        rows = rows.with_columns(_one_by_one(rows, column))
+    return rows.drop("whole")
+
+
+def _one_by_one(rows: pl.DataFrame, column: str) -> pl.Series:
+    """Return the lists of ``column`` with texts parted at semicolons but for those in ``whole``."""
+    numbered = rows.select(pl.int_range(pl.len()).alias("row"), column, "whole")
+    said = pl.col(column)
+    parts = said.str.split(";").list.eval(pl.element().str.strip_chars())
+    parted = (
+        numbered.filter(said.list.join(";", ignore_nulls=True).str.contains(";", literal=True))
+        .explode(column)
+        .with_columns(
+            pl.when(said.is_in(pl.col("whole"))).then(pl.concat_list(column)).otherwise(parts)
+        )
+        .explode(column)
+        .filter(said != "")
+        .unique(["row", column], keep="first", maintain_order=True)
+        .group_by("row", maintain_order=True)
+        .agg(said.alias("parted"))
+    )
+    joined = numbered.join(parted, on="row", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("parted", column).alias(column))[column]
 
 
 def _known(

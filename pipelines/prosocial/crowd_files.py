@@ -31,6 +31,8 @@ from transforms.reading.tables import TableFormat, header, read_table
 Unit = Literal["response", "annotation"]
 
 _FORM = TableFormat("jsonl")
+#: A character that is neither white space (Python's, too) nor a semicolon.
+_SAYS_SOMETHING = r"[^\s\x1c-\x1f;]"
 _REJECTED = polars_schema(schema.REJECTED)
 
 
@@ -197,14 +199,14 @@ def _text(column: str) -> pl.Expr:
 
 
 def _rots(column: str) -> pl.Expr:
-    """Return rules-of-thumb one by one: semicolons part them, blanks and repetitions are dropped.
+    """Return rules-of-thumb as they were written; blanks and repetitions are dropped.
 
-    None, ``[]``, ``[""]`` and ``[null]`` are the same: an empty list.
+    None, ``[]``, ``[""]`` and ``[null]`` are the same: an empty list. What semicolons part is seen
+    where the candidates are known, see ``crowd.resolve``.
     """
-    joined = pl.col(column).list.join(";", ignore_nulls=True).fill_null("")
-    parts = joined.str.split(";").list.eval(pl.element().str.strip_chars())
-    said = parts.list.eval(pl.element().filter(pl.element() != ""))
-    return said.list.unique(maintain_order=True).alias(column)
+    stripped = pl.element().str.strip_chars()
+    said = pl.col(column).list.eval(stripped.filter(stripped.str.contains(_SAYS_SOMETHING)))
+    return said.list.unique(maintain_order=True).fill_null([]).alias(column)
 
 
 def _matches(column: str, pattern: str) -> pl.Expr:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from transforms import filter_settings
-from transforms.filter_settings import Rule
+from transforms.filter_settings import Pinned, Rule
 
 DEFAULT_FILE = Path(__file__).with_name("filters.yaml")
 
@@ -68,7 +68,7 @@ class FilterSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    blank_utterance: Rule
+    blank_utterance: Pinned
     short_utterance: ShortUtterance
     long_utterance: LongUtterance
     short_response: ShortResponse
@@ -80,10 +80,10 @@ class FilterSettings(BaseModel):
     repeated_utterance: Rule
     echo: Echo
     personal_data: Rule
-    missing_rot: Rule
+    missing_rot: Pinned
     rot_form: RotForm
     rot_judgement: Rule
-    intervention_then_casual: Rule
+    intervention_then_casual: Pinned
 
 
 def load_filters(path: str | None = None) -> FilterSettings:

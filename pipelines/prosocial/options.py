@@ -71,7 +71,11 @@ def prosocial_parser() -> OptionParser:
     data.add_argument(
         "--annotations", nargs="+", action="extend", metavar="PATTERN", help="safety votes, JSONL"
     )
-    data.add_argument("--filters", metavar="FILE", help="YAML of thresholds in place of our own")
+    data.add_argument(
+        "--filters",
+        metavar="FILE",
+        help="YAML of the filters' levels and thresholds that differ from filters.yaml",
+    )
     data.add_argument(
         "--annotator-salt",
         metavar="TEXT",

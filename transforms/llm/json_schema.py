@@ -113,6 +113,8 @@ def _value_checks(schema: Mapping[str, Any], path: str) -> list[Validator]:
     if "minLength" in schema:
         low = int(schema["minLength"])
         add(lambda value: not isinstance(value, str) or len(value) >= low, f"shorter than {low}")
+        if low:  # stricter than JSON schema: what has to have characters has to say something
+            add(lambda value: not isinstance(value, str) or bool(value.strip()), "blank")
     if "maxLength" in schema:
         high = int(schema["maxLength"])
         add(lambda value: not isinstance(value, str) or len(value) <= high, f"longer than {high}")

@@ -164,7 +164,9 @@ def publish(
         warnings=tuple(warning_lines(verdicts)),
     )
     _remove_strays(version, manifest)
-    storage.write_bytes(manifest_path(version.path), manifest.to_bytes())
+    # A power failure must not leave a manifest over files that never came to the disk.
+    storage.sync_tree(version.path)
+    storage.write_bytes(manifest_path(version.path), manifest.to_bytes(), durable=True)
     return _published(version, manifest)
 
 

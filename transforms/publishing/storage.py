@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +76,9 @@ def read_bytes(path: str) -> bytes:
 def write_bytes(path: str, data: bytes, *, durable: bool = False) -> None:
     """Write ``data`` to ``path``, whose directories are made; where that fails, nothing is there.
 
-    Object stores have that property themselves; a local file takes its place by being renamed.
+    Object stores have that property themselves; a local file takes its place by being renamed. A
+    worker that was taken for dead and its successor may write one file at once: each has begun one
+    of its own, and the last to be renamed stands.
 
     Args:
         path: the file.
@@ -86,15 +88,19 @@ def write_bytes(path: str, data: bytes, *, durable: bool = False) -> None:
     if is_local(path):
         directory, name = os.path.split(path)
         os.makedirs(directory or ".", exist_ok=True)
-        begun = os.path.join(directory, f".{name}.begun")
-        with open(begun, "wb") as local:
-            local.write(data)
-            if durable:
-                local.flush()
-                os.fsync(local.fileno())
-        os.replace(begun, path)
+        begun = os.path.join(directory, f".{name}.{os.urandom(4).hex()}.begun")
+        try:
+            with open(begun, "wb") as local:
+                local.write(data)
+                if durable:
+                    local.flush()
+                    os.fsync(local.fileno())
+            os.replace(begun, path)
+        except BaseException:
+            Path(begun).unlink(missing_ok=True)
+            raise
         if durable:
-            _sync_directory(directory or ".")
+            _sync(directory or ".")
         return
     with (
         at_store(path),
@@ -103,12 +109,29 @@ def write_bytes(path: str, data: bytes, *, durable: bool = False) -> None:
         file.write(data)
 
 
-def _sync_directory(path: str) -> None:
-    directory = os.open(path, os.O_RDONLY)
+def sync_tree(directory: str) -> None:
+    """Return when all that is below ``directory`` is on the disk; at once where it is not local.
+
+    What other processes have written and closed counts. Syncing once at the end costs less than
+    durable writing of each file: the kernel has written much of it by then.
+    """
+    if not is_local(directory):
+        return
+    for base, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):  # what somebody had begun has its name by now
+                _sync(os.path.join(base, name))
+        _sync(base)
+    _sync(os.path.dirname(os.path.abspath(directory)))
+
+
+def _sync(path: str) -> None:
+    """Wait until the file or directory at ``path`` is on the disk."""
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(opened)
     finally:
-        os.close(directory)
+        os.close(opened)
 
 
 def read_json(path: str) -> Any:

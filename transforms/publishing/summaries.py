@@ -53,4 +53,7 @@ def _cell(value: Any) -> str:
         return "undefined"
     if isinstance(value, float):
         return f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    # Names of systems and people come from data: what parts cells and rows must not.
+    return " ".join(str(value).splitlines()).replace("|", "\\|")

@@ -86,6 +86,13 @@ def validate_version(
     verdicts: list[Verdict] = []
     for shard in manifest.shards:
         if shard.path in sound:
+            if shard.configuration not in publication.suites:
+                failures.append(
+                    f"{shard.path}: this release of remint knows no configuration "
+                    f"{shard.configuration!r}; validate with the one that wrote it "
+                    f"({manifest.run.get('code_version')})"
+                )
+                continue
             faults, verdict = _judge_shard(runner, version_path, publication, manifest, shard)
             failures += faults
             verdicts.append(verdict)
@@ -117,7 +124,8 @@ def _judge_shard(
     faults = []
     if table.num_rows != shard.rows:
         faults.append(f"{shard.path}: {table.num_rows} rows, the manifest says {shard.rows}")
-    declared = manifest.configurations[shard.configuration]["schema_fingerprint"]
+    configuration = manifest.configurations.get(shard.configuration, {})
+    declared = configuration.get("schema_fingerprint")
     if not schema_fingerprint(table.schema) == shard.schema_fingerprint == declared:
         faults.append(f"{shard.path}: its schema is not that of its configuration")
     frame = pl.from_arrow(table)

@@ -96,7 +96,7 @@ def open_dataset(
     place = storage.join(path, DATASET_NAME)
     if not storage.exists(place):
         written = {"dataset": dataset, "format_version": FORMAT_VERSION, "settings": settings}
-        storage.write_bytes(place, storage.json_bytes(written))
+        storage.write_bytes(place, storage.json_bytes(written), durable=True)
     return settings
 
 
@@ -205,7 +205,11 @@ def _claim_stored(path: str) -> Version:
 
 @dataclass(frozen=True)
 class VersionEntry:
-    """One line of a listing; a version that is not complete has a path and nothing else."""
+    """One line of a listing.
+
+    A version that is not complete has a path and nothing else; one whose manifest can't be read
+    has its ``fault``.
+    """
 
     dataset: str
     number: int
@@ -214,6 +218,7 @@ class VersionEntry:
     created: str | None = None
     rows: int | None = None
     bytes: int | None = None
+    fault: str | None = None
 
 
 def list_versions(output: str) -> list[VersionEntry]:
@@ -243,7 +248,10 @@ def _datasets(output: str) -> list[str]:
 def _entry(dataset: str, version: Version) -> VersionEntry:
     if not version.complete:
         return VersionEntry(dataset, version.number, version.path, complete=False)
-    manifest = read_manifest(version.path)
+    try:
+        manifest = read_manifest(version.path)
+    except OutputError as error:
+        return VersionEntry(dataset, version.number, version.path, complete=True, fault=str(error))
     return VersionEntry(
         dataset,
         version.number,

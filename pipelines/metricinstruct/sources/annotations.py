@@ -2,8 +2,9 @@
 
 JSON lines, one for each output and annotator: ``id`` (the input's id in the source), ``system``,
 ``annotator`` and ``errors``, a list of objects of ``category`` and, where known, ``start`` and
-``end`` (characters of the output), ``text``, ``severity``, ``weight`` and ``comment``. An empty
-list says that the annotator found nothing.
+``end`` (characters of the output), ``text``, ``severity``, ``weight`` (0 or more) and ``comment``.
+An empty list says that the annotator found nothing; an error of the category ``No-error`` says so,
+too, and marks nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pipelines.metricinstruct.sources.values import (
     as_object,
     as_text,
     as_whole,
+    shown,
 )
 from transforms.errors import InputError
 
@@ -99,11 +101,16 @@ def _human_error(error: Any, annotator: str, output: str) -> HumanError:
     """
     text = as_comment(error.get("text"))
     severity = as_comment(error.get("severity"))
+    category = as_text(error.get("category"), "category")
+    if category.lower() == NO_ERROR.lower():
+        category = NO_ERROR
+        if any(error.get(name) is not None for name in ("start", "end", "text")):
+            raise Unusable("no_error_marks_text", "category", category)
     unplaced = HumanError(
         annotator,
-        as_text(error.get("category"), "category"),
+        category,
         severity and severity.strip().capitalize(),
-        as_number(error.get("weight")),
+        _weight(error.get("weight")),
         text=text,
         comment=as_comment(error.get("comment")),
     )
@@ -117,3 +124,13 @@ def _human_error(error: Any, annotator: str, output: str) -> HumanError:
     if not 0 <= start < end <= len(output) or (text is not None and found != text):
         return unplaced
     return replace(unplaced, side="output", start=start, end=end, text=found)
+
+
+def _weight(value: Any) -> float | None:
+    """Return points off, on whatever scale they are; None where none are given."""
+    if value is None:
+        return None
+    weight = as_number(value)
+    if weight is None or weight < 0:
+        raise Unusable("not_a_number" if weight is None else "negative", "weight", shown(value))
+    return weight

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, REAL, REJECTED
+from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, NO_ERROR, REAL, REJECTED
 from pipelines.metricinstruct.sources.source import (
     Example,
     HumanError,
@@ -166,7 +166,12 @@ def _instruction(example: Example, source: Source) -> str:
 
 
 def _fault_of(example: Example) -> str | None:
-    """Return the rule that a text of ``example`` breaks where it holds what is not text."""
+    """Return the rule that ``example`` breaks where a text of it holds what is not text.
+
+    Or where an annotator who found nothing marks a text nevertheless.
+    """
+    if any(error.category == NO_ERROR and error.text is not None for error in example.errors):
+        return "no_error_marks_text"
     spans = [error.text for error in example.errors]
     texts = (example.instruction, example.input_context, example.hypothesis, *spans)
     return fault_of("".join(text for text in (*texts, *example.references) if text))

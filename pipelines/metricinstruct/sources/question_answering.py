@@ -88,17 +88,14 @@ def _feedback_errors(row: Row, output: str) -> tuple[HumanError, ...]:
             min(max(as_whole(error.get(name), name) - shift, 0), len(output))
             for name in ("start", "end")
         )
-        errors.append(
-            HumanError(
-                "asqa_feedback",
-                as_text(error.get("error type"), "error type"),
-                side="output",
-                start=start,
-                end=end,
-                text=output[start:end],
-                comment=as_comment(error.get("explanation")),
-            )
+        unplaced = HumanError(
+            "asqa_feedback",
+            as_text(error.get("error type"), "error type"),
+            comment=as_comment(error.get("explanation")),
         )
+        # Offsets in the wrong order tell no place.
+        placed = replace(unplaced, side="output", start=start, end=end, text=output[start:end])
+        errors.append(placed if start <= end else unplaced)
     return tuple(errors) or (HumanError("asqa_feedback", NO_ERROR, NO_ERROR),)
 
 

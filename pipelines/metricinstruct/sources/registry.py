@@ -15,6 +15,7 @@ from pipelines.metricinstruct.sources import (
 from pipelines.metricinstruct.sources.source import Example, Rejected, Row, Source, row_by_row
 from pipelines.metricinstruct.sources.values import Unusable, shown
 from transforms.errors import OptionError
+from transforms.reading.decode import fault_of
 from transforms.splits import SPLIT_NAMES
 
 SOURCES: dict[str, Source] = {
@@ -64,7 +65,8 @@ def described_source(
         instruction: of all rows; needed where ``fields`` has none.
 
     Raises:
-        OptionError: the task or a field is unknown, or what every row needs is missing.
+        OptionError: the task or a field is unknown, what every row needs is missing, or the
+            instruction says nothing.
     """
     if task not in TASKS:
         raise OptionError(f"{name}: there is no task {task}; known are {', '.join(TASKS)}")
@@ -76,6 +78,12 @@ def described_source(
         raise OptionError(f"{name}: is a source of that name already; call yours something else")
     if (instruction is None) == ("instruction" not in fields):
         raise OptionError(f"{name}: give either an instruction or the field that has it")
+    if instruction is not None and fault_of(instruction):
+        raise OptionError(f"{name}: its instruction is not text; give it in UTF-8")
+    if instruction is not None and not instruction.strip():
+        raise OptionError(
+            f"{name}: its instruction is blank; say what the systems were asked to do"
+        )
     if not {"input_context", "instruction"} & set(fields):
         raise OptionError(f"{name}: map input_context (or, without an input, instruction)")
 

@@ -18,6 +18,7 @@ from pipelines.metricinstruct.errors.structured import parse_structured
 from pipelines.metricinstruct.filter_settings import FilterSettings, load_filters
 from pipelines.metricinstruct.profiles import count_profiles
 from pipelines.metricinstruct.schema import ASPECTS, REAL, TRANSLATION
+from transforms.filter_settings import Rule
 from transforms.filters import VERDICTS, apply
 
 OUTPUT = "The red door stands open, and the blue gate is shut."
@@ -256,13 +257,13 @@ def test_levels() -> None:
     usual = load_filters()
     warned = usual.model_copy(
         update={
-            "unknown_aspect": usual.unknown_aspect.model_copy(update={"level": "warning"}),
-            "severity_band": usual.severity_band.model_copy(update={"level": "off"}),
+            "severity_band": usual.severity_band.model_copy(update={"level": "warning"}),
+            "location_not_in_output": Rule(level="off"),
         }
     )
-    analyses = _frame([_row(Analysis((_error(aspect="Tone", score_reduction=1.0),)))])
+    analyses = _frame([_row(Analysis((_error("green", score_reduction=1.0),)))])
     verdicts = _verdicts(analyses, warned)
-    assert verdicts.select("rule", "level").rows() == [("unknown_aspect", "warning")]
+    assert verdicts.select("rule", "level").rows() == [("severity_band", "warning")]
     assert rejects(verdicts).height == 0
 
 

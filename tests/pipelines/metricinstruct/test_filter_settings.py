@@ -37,6 +37,8 @@ def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
         ("format: {tolerated: [missing_field]}", "format.tolerated"),
         ("too_many_errors: {most: 0}", "too_many_errors.most"),
         ("unwritable: {level: warning}", "unwritable.level"),
+        ("unknown_aspect: {level: off}", "unknown_aspect.level: Input should be 'error'"),
+        ("unknown_severity: {level: warning}", "unknown_severity.level"),
         ("too_many_errors: {level: loud}", "too_many_errors.level"),
         ("severity_band: {minor: [2, 0.5]}", "severity_band.minor.*least, most"),
         ("mentions_reference: {patterns: ['(']}", "mentions_reference.patterns.*no regular expr"),

@@ -99,6 +99,31 @@ def test_a_partition_without_rows_comes_through(chosen: Frames) -> None:
     assert build_ledger(finished["counts"], STAGES)["closes"]
 
 
+@pytest.mark.parametrize(
+    ("level", "stays", "seen"), [("error", 1, 1), ("warning", 2, 1), ("off", 2, 0)]
+)
+def test_the_level_of_near_duplicate_decides_what_goes(
+    drafted: Frames, level: str, stays: int, seen: int
+) -> None:
+    usual = load_filters()
+    off = {
+        name: getattr(usual, name).model_copy(update={"level": "off"})
+        for name in type(usual).model_fields
+    }
+    near = usual.near_duplicate.model_copy(update={"level": level})
+    settings = usual.model_copy(update={**off, "near_duplicate": near})
+    one = drafted["analyses"].head(1)
+    alike = pl.concat([one.with_columns(id=pl.lit(digit * 16)) for digit in "ab"])
+    none = pl.DataFrame(schema=dict(PROFILES))
+    filtered = stages.filter_analyses({**drafted, "analyses": alike}, none, settings)
+    assert filtered["analyses"].height == stays
+    rejected = named(filtered, "rejected").filter(rule="near_duplicate")
+    assert rejected.height == 2 - stays
+    last = filtered["funnel"].row(-1, named=True)
+    assert (last["rule"], last["level"], last["turns"]) == ("near_duplicate", level, seen)
+    assert filtered["funnel"]["position"].is_sorted()
+
+
 def test_rejects_of_analyses_say_where_they_come_from(finished: Frames) -> None:
     rejected = finished["rejected"].filter(pl.col("unit") == "analysis")
     assert rejected.height > 3

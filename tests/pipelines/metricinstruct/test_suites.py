@@ -76,7 +76,14 @@ def of_released_text(column: str) -> dict[str, Fault]:
     }
 
 
-WARNS = {"reduction outside the range", "points of the other severity"}
+WARNS = {
+    "reduction outside the range",
+    "points of the other severity",
+    "texts twice",
+    "prompt twice",
+    "weight on another scale",
+    "means too high",
+}
 
 FAULTS: dict[str, dict[str, Fault]] = {
     "default": {
@@ -86,7 +93,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null input": first("input_context", None),
         "null output": first("hypo_output", None),
         "blank output": first("hypo_output", "\n"),
-        "row twice": twice,
+        "texts twice": twice,
         "all texts null": every("errors", None),
     },
     "sft": {
@@ -95,7 +102,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "prompt without its end": text("prompt", r"Your evaluation output:\n", ""),
         "prompt without its start": text("prompt", r"^You are evaluating[^\n]*\n", ""),
         "prompt without an output": text("prompt", r"Model-generated Output:", ""),
-        "row twice": twice,
+        "prompt twice": twice,
     },
     "structured": {
         "null id": first("id", None),
@@ -262,6 +269,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "span longer than its text": lambda frame: frame.with_columns(pl.col("end") + 1),
         "no error, and yet a span": every("category", schema.NO_ERROR),
         "negative weight": lambda frame: frame.with_columns(pl.col("weight") - 100),
+        "weight on another scale": lambda frame: frame.with_columns(pl.col("weight") + 100),
     },
     "rejected": {
         "null unit": first("unit", None),
@@ -405,8 +413,7 @@ def test_free_form_rows_are_asked_for_no_aspects(runner: SuiteRunner, good: Fram
     assert failed(runner.validate(free, PUBLICATION.suites["provenance"])) == set()
 
 
-@pytest.fixture(scope="module")
-def summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
+def _summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
     statistics = partition_statistics(
         released(finished["rows"]),
         finished["verdicts"],
@@ -422,15 +429,22 @@ def summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
     return version_tables(PUBLICATION.summarise(statistics), shards, ledger)
 
 
+@pytest.fixture(scope="module")
+def summary(finished: Frames, good: Frames) -> dict[str, pl.DataFrame]:
+    return _summary(finished, good)
+
+
 SHARES = ("major_share", "error_free_share", "real_share", "verbatim_share")
 MEANS = ("errors_per_row", "words_per_output", "reduction_per_row")
 VERSION_FAULTS: dict[str, TablesFault] = {
     "no version": rows("version", pl.lit(value=False)),
     "null totals": table("version", rows=pl.lit(None), errors=pl.lit(None)),
-    "nothing": table("version", rows=pl.lit(0), errors=pl.lit(0)),
+    "nothing": table("version", rows=pl.lit(0), errors=pl.lit(-1)),
+    "no errors": table("version", errors=pl.lit(0)),
     "null shares": table("version", **{name: pl.lit(None, pl.Float64) for name in SHARES}),
     "shares above one": table("version", **{name: pl.lit(1.5) for name in SHARES}),
     "null means": table("version", **{name: pl.lit(None, pl.Float64) for name in MEANS}),
+    "means below zero": table("version", **{name: pl.lit(-1.0) for name in MEANS}),
     "means too high": table("version", **{name: pl.lit(1e6) for name in MEANS}),
     "no splits": rows("splits", pl.lit(value=False)),
     "split lost": rows("splits", pl.col("split") != "test"),
@@ -463,10 +477,29 @@ def test_every_fault_of_a_version_is_caught_and_every_expectation_can_fail(
     caught: set[int] = set()
     for name, fault in VERSION_FAULTS.items():
         verdict = runner.validate(fault(summary), suite)
-        assert not verdict.success, f"{name} passes"
+        assert failed(verdict), f"{name} passes"
+        assert verdict.success == (name in WARNS), f"{name}: {verdict.success}"
         caught |= failed(verdict)
 
     assert not uncaught(suite, caught), "\n".join(uncaught(suite, caught))
+
+
+def test_a_version_without_errors_is_told_and_not_refused(
+    runner: SuiteRunner, finished: Frames, good: Frames
+) -> None:
+    rows_of = {**finished, "rows": finished["rows"].with_columns(pl.col("errors").list.head(0))}
+    authorship = Authorship(by_id(load_task_prompts()), {"judge": "{}"})
+    made = configurations(released(rows_of["rows"]), rows_of, authorship)
+    for name in schema.SPLIT_CONFIGURATIONS:
+        frame = made[name].select(schema.CONFIGURATIONS[name].names)
+        if frame.height:
+            assert failed(runner.validate(frame, PUBLICATION.suites[name])) == set(), name
+
+    kept = finished["counts"].filter(pl.col("stage") != "errors")
+    tables = _summary({**rows_of, "counts": kept}, good)
+    verdict = runner.validate(tables, PUBLICATION.version_suite)
+    assert [check.describe() for check in verdict.failures] == []
+    assert [check.columns for check in verdict.warnings] == [("errors",)]
 
 
 #: Rows of TIGERScore's first release, real and synthetic.

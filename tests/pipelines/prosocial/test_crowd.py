@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,44 @@ def test_the_first_response_by_file_and_line_stands() -> None:
     ]
     assert join.rejected["text"].to_list() == ["second", "late"]
     assert join.rejected["source"].to_list() == ["sbic", "sbic"]
+
+
+@pytest.mark.parametrize(
+    ("rots", "candidates", "stand", "shown"),
+    [
+        (
+            ["It's rude to pry; ask first ;It's rude to pry"],
+            [],
+            ["It's rude to pry", "ask first"],
+            [],
+        ),
+        (["one; two", "three", "two"], [], ["one", "two", "three"], []),
+        # Of the seed, of several candidates, and of one text of candidates.
+        (["Be kind; always.", "a; b"], [], ["Be kind; always.", "a", "b"], []),
+        (["a; b", "c"], ["a; b", "d"], ["a; b", "c"], ["a; b", "d"]),
+        (["a; b"], ["a; b; Be kind"], ["a", "b"], ["a", "b", "Be kind"]),
+        (["c"], ["Be kind; always."], ["c"], ["Be kind; always."]),
+        ([], None, [], None),
+        (None, [], None, []),
+    ],
+)
+def test_semicolons_part_rots_but_not_those_that_were_shown(
+    rots: list[str] | None,
+    candidates: list[str] | None,
+    stand: list[str] | None,
+    shown: list[str] | None,
+) -> None:
+    own = pl.Series([["Be kind; always.", "x"]], dtype=pl.List(pl.String))
+    join = resolve(
+        seeds(KEYS[0]).with_columns(own.alias("rots")),
+        responses(
+            {"key": KEYS[0], "rots": rots, "candidates": candidates},
+            {"key": KEYS[0], "turn": 2, "rots": ["plain"]},
+        ),
+        votes(),
+    )
+    assert join.responses["rots"].to_list() == [stand, ["plain"]]
+    assert join.responses["candidates"].to_list() == [shown, None]
 
 
 def test_one_annotator_votes_once_and_three_votes_are_enough() -> None:

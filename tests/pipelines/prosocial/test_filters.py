@@ -40,6 +40,7 @@ def test_every_setting_has_its_filter_in_the_files_order() -> None:
     [
         ("blank_utterance", "", {"context": " \n"}),
         ("blank_utterance", "", {"response": None}),
+        ("blank_utterance", "", {"response": "\x1f \x1c"}),
         ("short_utterance", "1", {"context": "Yes!"}),
         ("long_utterance", "151", {"context": " ".join(f"w{n}" for n in range(151))}),
         ("short_response", "30", {"response": "Maybe ask her first, my friend"}),
@@ -144,12 +145,12 @@ def test_intervention_may_follow_casual(make_turns: Make) -> None:
 
 
 def test_levels_decide_what_a_filter_does(make_turns: Make) -> None:
-    turns = make_turns(1, changes={0: {"rots": None}})
+    turns = make_turns(1, changes={0: {"context": " ".join(f"w{n}" for n in range(151))}})
     for level, rejected in (("error", True), ("warning", False), ("off", False)):
-        rule = SETTINGS.missing_rot.model_copy(update={"level": level})
-        settings = SETTINGS.model_copy(update={"missing_rot": rule})
+        rule = SETTINGS.long_utterance.model_copy(update={"level": level})
+        settings = SETTINGS.model_copy(update={"long_utterance": rule})
         assert filter_turns(turns, settings).turns.is_empty() == rejected
-        assert ("missing_rot" in failing(turns, settings)) == (level != "off")
+        assert ("long_utterance" in failing(turns, settings)) == (level != "off")
 
 
 def test_all_filters_that_fail_are_counted_and_the_first_is_the_reason(make_turns: Make) -> None:

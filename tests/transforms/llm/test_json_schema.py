@@ -52,6 +52,15 @@ def test_agrees_with_the_jsonschema_package(value: Any) -> None:
     assert (validator(SCHEMA)(value) is None) == expected
 
 
+def test_a_text_that_has_to_have_characters_may_not_be_blank() -> None:
+    validate = validator({"type": "string", "minLength": 10}, "/text")
+    assert validate(" " * 10) == "/text: blank"
+    assert validate("\n\u00a0 \x1f" * 4) == "/text: blank"
+    assert validate("a" + " " * 9) is None
+    assert validate("") == "/text: shorter than 10"
+    assert validator({"type": "string", "minLength": 0})("  ") is None
+
+
 def test_says_where_and_never_what() -> None:
     validate = validator(SCHEMA)
     assert validate({"vote": "secret", "rots": ["x"]}) == "/vote: not one of the allowed values"

@@ -146,6 +146,43 @@ def test_a_file_that_could_not_be_written_wholly_is_not_there(tmp_path, monkeypa
         storage.write_bytes(str(path), b"second, and longer")
 
     assert path.read_bytes() == b"first"
-    assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == [
-        "manifest.json"
-    ]
+    assert [file.name for file in path.parent.iterdir()] == ["manifest.json"]
+
+
+def test_two_writers_of_a_file_are_not_in_each_others_way(tmp_path, monkeypatch):
+    path = tmp_path / "train.parquet"
+    replace = storage.os.replace
+
+    def meanwhile(begun, place):
+        monkeypatch.setattr(storage.os, "replace", replace)
+        storage.write_bytes(str(path), b"successor")
+        replace(begun, place)
+
+    monkeypatch.setattr(storage.os, "replace", meanwhile)
+    storage.write_bytes(str(path), b"zombie")
+
+    assert path.read_bytes() == b"zombie"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_tree_is_synced_with_every_file_and_directory_and_its_own_entry(tmp_path, monkeypatch):
+    version = tmp_path / "v0001"
+    storage.write_bytes(str(version / "data" / "train.parquet"), b"rows")
+    storage.write_bytes(str(version / "README.md"), b"card")
+    synced = set()
+    fsync = storage.os.fsync
+
+    def noted(number):
+        synced.add(storage.os.readlink(f"/proc/self/fd/{number}"))
+        fsync(number)
+
+    monkeypatch.setattr(storage.os, "fsync", noted)
+    storage.sync_tree(str(version))
+
+    assert synced == {
+        str(place)
+        for place in (
+            *(tmp_path, version, version / "README.md"),
+            *(version / "data", version / "data" / "train.parquet"),
+        )
+    }

@@ -32,3 +32,8 @@ def test_a_table_tells_undefined_from_zero():
     ]
     assert ratio(1, 0) is None
     assert spoken("error_free_share") == "error free share"
+
+
+def test_what_a_name_from_data_holds_stays_in_its_cell():
+    table = markdown_table(("name", "n"), [("a|b\nc\r\n`d|`", 1)])
+    assert table.splitlines()[2:] == ["| a\\|b c `d\\|` | 1 |"]

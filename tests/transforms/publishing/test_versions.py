@@ -184,6 +184,15 @@ def test_a_damaged_manifest_is_found_before_a_run(dataset, tmp_path, damage) -> 
     complete(version)
     place = Path(version.path) / "manifest.json"
     place.write_text(damage(json.loads(place.read_text())))
-    for use in (lambda: claim_version(dataset), lambda: list_versions(str(tmp_path / "out"))):
-        with pytest.raises(OutputError, match=f"is damaged; restore it, or remove {version.path}"):
-            use()
+    with pytest.raises(OutputError, match=f"is damaged; restore it, or remove {version.path}"):
+        claim_version(dataset)
+
+
+def test_a_damaged_manifest_is_a_line_of_the_listing_and_not_its_end(dataset, tmp_path) -> None:
+    for _ in range(2):
+        complete(claim_version(dataset))
+    (Path(dataset) / "v0001" / "manifest.json").write_text("{")
+    damaged, sound = list_versions(str(tmp_path / "out"))
+    assert (damaged.complete, damaged.rows) == (True, None)
+    assert "is damaged; restore it" in str(damaged.fault)
+    assert (sound.number, sound.rows, sound.fault) == (2, 0, None)

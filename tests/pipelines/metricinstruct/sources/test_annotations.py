@@ -76,6 +76,14 @@ def test_a_marked_text_has_its_place_whatever_its_length(written, read_file, len
     assert errors.rows() == [(2, 2 + length, text, comment)]
 
 
+def test_weights_have_a_scale_of_their_own_and_no_error_has_one_name(read):
+    errors = read(judged({"category": "Fluency", "weight": 60}, {"category": "no-Error"}))
+    assert errors["human_errors"].select("category", "weight", "text").rows() == [
+        ("Fluency", 60.0, None),
+        (NO_ERROR, None, None),
+    ]
+
+
 def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
     told = read(judged() + judged(item="32") + judged(system="birch"))["beside"]
     told = told.filter(unit="annotation").sort("line")
@@ -97,6 +105,10 @@ def test_it_is_told_which_annotations_name_an_output_of_the_file(read):
         (judged() + '{"id": "31", "system": "alder", "errors": []}\n', "line 2: .*annotator"),
         (judged({"severity": "Major"}), "category"),
         (judged({"category": "Fluency", "start": "2", "end": 6}), "start"),
+        (judged({"category": "Fluency", "weight": -1}), "line 1: .*weight: negative"),
+        (judged({"category": "Fluency", "weight": "much"}), "weight: not_a_number"),
+        (judged({"category": "no-error", "text": "mill"}), "category: no_error_marks_text"),
+        (judged({"category": "No-error", "start": 2, "end": 6}), "category: no_error_marks_text"),
         (judged() + judged(), "line 2: r1 has judged that output already"),
     ],
 )

@@ -399,3 +399,29 @@ def test_asqa_shows_the_long_answer_of_the_first_annotation(written, read_file):
     }
     frames = read_file("asqa", written("dev.jsonl", json.dumps(row) + "\n"), SYNTHETIC)
     assert frames["examples"]["references"].to_list() == [answers]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "kind", "found"),
+    [
+        (2, 4, "Fluency", ("output", 2, 4, "me")),
+        (5, 2, "Fluency", (None, None, None, None)),
+        (2, 4, "No-error", None),
+    ],
+)
+def test_feedback_has_a_place_where_its_offsets_tell_one(
+    written, read_file, start, end, kind, found
+):
+    error = {"error type": kind, "explanation": "", "start": start, "end": end}
+    row = {
+        "question": "a",
+        "gold": "b",
+        **{f"prediction {number}": f"some text {number}" for number in range(1, 5)},
+        "feedback": {"errors": [error]},
+    }
+    frames = read_file("asqa", written("dev_feedback.json", json.dumps([row])), REAL)
+    if found is None:
+        assert "no_error_marks_text" in frames["rejected"]["rule"].to_list()
+        assert "human_errors" not in frames or frames["human_errors"].height == 0
+    else:
+        assert frames["human_errors"].select("side", "start", "end", "text").rows() == [found]

@@ -44,6 +44,8 @@ def test_a_described_source_may_have_instructions_of_its_own(written, read_file)
         ("mine", "mathQA", FIELDS, None, "either an instruction or the field"),
         ("mine", "mathQA", {**FIELDS, "instruction": "i"}, "Do.", "either an instruction or"),
         ("mine", "mathQA", {"reference": "r"}, "Do.", "map input_context"),
+        ("mine", "mathQA", FIELDS, " \n", "instruction is blank"),
+        ("mine", "mathQA", FIELDS, "Do \udcff.", "instruction is not text"),
     ],
 )
 def test_a_map_that_cannot_be_used_is_refused(name, task, fields, instruction, message):

@@ -310,6 +310,19 @@ def test_a_damaged_file_is_named(version, damage, path):
     assert [line.split(":")[0] for line in report.failures] == [path]
 
 
+def test_a_configuration_that_this_release_does_not_know_is_a_fault(version):
+    place = version / "manifest.json"
+    raw = json.loads(place.read_text())
+    shard = next(one for one in raw["shards"] if one["configuration"] == "annotations")
+    shard["configuration"] = "votes"
+    place.write_text(json.dumps(raw))
+
+    report = validate_version(str(version), PUBLICATIONS)
+
+    known = f"{shard['path']}: this release of remint knows no configuration 'votes'"
+    assert any(line.startswith(known) for line in report.failures)
+
+
 def test_validating_runs_the_suites_on_what_the_files_hold(version):
     """A shard replaced together with its manifest's entry is still looked at by its suite."""
     from transforms.publishing.shards import write_shard

@@ -59,7 +59,6 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null vote": blank_element("safety_annotations", None),
         "two reasons": first("safety_annotation_reasons", ["Mine.", "Ours."]),
         "no reasons": first("safety_annotation_reasons", None),
-        "blank reason": blank_element("safety_annotation_reasons", " "),
         "null reason": blank_element("safety_annotation_reasons", None),
         "blank rule-of-thumb": blank_element("rots", ""),
         "null rule-of-thumb": blank_element("rots", None),
@@ -126,7 +125,9 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "null vote": first("vote", None),
         "label as vote": first("vote", schema.CASUAL),
         "null reason": first("reason", None),
-        "blank reason": first("reason", " "),
+        "model without a reason": lambda frame: frame.with_columns(
+            author=pl.lit("model"), reason=pl.lit(" ")
+        ),
         "model without prompt": every("author", "model"),
         "model with blanks": lambda frame: frame.with_columns(
             author=pl.lit("model"),
@@ -232,6 +233,23 @@ def test_every_fault_is_caught_and_every_expectation_can_fail(runner, good, conf
     assert missed == []
 
 
+def test_people_may_vote_without_a_reason_and_share_a_models_name(runner, good):
+    crowd = good["annotations"].with_columns(author=pl.lit("crowd"), reason=pl.lit(""))
+    assert failed(runner.validate(crowd, PUBLICATION.suites["annotations"])) == set()
+    default = blank_element("safety_annotation_reasons", "")(good["default"])
+    assert failed(runner.validate(default, PUBLICATION.suites["default"])) == set()
+
+    place = pl.int_range(pl.len()) % schema.VOTES_PER_TURN
+    alike = good["annotations"].with_columns(
+        author=pl.when(place == 0).then(pl.lit("crowd")).otherwise(pl.lit("model")),
+        annotator=pl.when(place < 2).then(pl.lit("a")).otherwise(pl.lit("b")),
+        model=pl.lit("m"),
+        prompt_id=pl.lit("vote.v1"),
+        request_hash=pl.lit("1" * 64),
+    )
+    assert failed(runner.validate(alike, PUBLICATION.suites["annotations"])) == set()
+
+
 @pytest.fixture(scope="module")
 def summary(make_dialogues, write, tmp_path_factory):
     dialogues = make_dialogues({"train": 8, "validation": 4, "test": 4})
@@ -248,7 +266,10 @@ VERSION_FAULTS = {
     "odd utterances": table("version", utterances=pl.col("utterances") + 1),
     "votes lost": table("version", annotations=pl.col("annotations") - 1),
     "no words": table("version", words_per_utterance=pl.lit(None)),
-    "long words": table("version", words_per_utterance=pl.lit(900.0), words_per_rot=pl.lit(0.0)),
+    "less than a word": table(
+        "version", words_per_utterance=pl.lit(0.5), words_per_rot=pl.lit(0.0)
+    ),
+    "long texts": table("version", words_per_utterance=pl.lit(900.0), words_per_rot=pl.lit(900.0)),
     "alpha above one": table("version", alpha=pl.lit(1.5)),
     "null share": table("version", two_turn_share=pl.lit(None, pl.Float64)),
     "share above one": table("version", two_turn_share=pl.lit(1.5)),
@@ -275,7 +296,8 @@ def test_every_fault_of_a_version_is_caught_and_every_expectation_can_fail(runne
     caught: set[int] = set()
     for name, fault in VERSION_FAULTS.items():
         verdict = runner.validate(fault(summary), suite)
-        assert not verdict.success, f"{name} passes"
+        assert failed(verdict), f"{name} passes"
+        assert verdict.success == (name == "long texts"), f"{name}: {verdict.success}"
         caught |= failed(verdict)
 
     expectations = load_suite(suite)["expectations"]
