@@ -145,17 +145,24 @@ class LaneAdmission:
         """Learn from the outcome, and give the place to the next; see ``Admission``."""
         now = self._clock()
         sent = self._sent.pop(call.key)
-        if reply is not None and verdict is not None:
-            self._learn(sent, reply, verdict, now)
-            if verdict.prompt_tokens or verdict.completion_tokens:
-                self._reservation.observe(call, verdict)
-                used = verdict.prompt_tokens, verdict.completion_tokens
-                self._tokens.settle(sent.tokens, *used, now)
-            elif reply.fault is None and verdict.call_class not in PAID:
-                # An error that was answered wrote nothing; what is unknown stays as it was counted.
-                self._tokens.settle(sent.tokens, call.prompt_tokens, 0, now)
-        self._congestion.over()
-        self._go_on()
+        try:
+            if reply is not None and verdict is not None:
+                self._settle(call, sent, reply, verdict, now)
+        finally:  # whatever a reply's headers hold, its place is the next one's
+            self._congestion.over()
+            self._go_on()
+
+    def _settle(
+        self, call: PendingCall, sent: _Sent, reply: Reply, verdict: Verdict, now: float
+    ) -> None:
+        self._learn(sent, reply, verdict, now)
+        if verdict.metered:
+            self._reservation.observe(call, verdict)
+            used = verdict.prompt_tokens, verdict.completion_tokens
+            self._tokens.settle(sent.tokens, *used, now)
+        elif reply.fault is None and verdict.call_class not in PAID:
+            # An error that was answered wrote nothing; what is unknown stays as it was counted.
+            self._tokens.settle(sent.tokens, call.prompt_tokens, 0, now)
 
     def refuse(self, call_class: CallClass, until: float = math.inf) -> None:
         """End all calls unsent that wait, or that come until a time, in ``call_class``."""

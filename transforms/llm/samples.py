@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from transforms.llm.answers import usage_of
 from transforms.llm.parsing import parse_json
 
 
@@ -33,12 +34,10 @@ def split_choices(body: str) -> list[str]:
 
 
 def _part(usage: dict[str, Any], place: int, parts: int) -> dict[str, Any]:
-    prompt, completion = (
-        count if isinstance(count := usage.get(name), int) and count > 0 else 0
-        for name in ("prompt_tokens", "completion_tokens")
-    )
-    whole, left = divmod(completion, parts)
-    received = whole + (place < left)
+    whole = usage_of(usage)
+    each, left = divmod(whole.completion, parts)
+    received = each + (place < left)
     if place == 0:
-        return {**usage, "completion_tokens": received, "total_tokens": prompt + received}
+        total = whole.prompt + received
+        return {**usage, "completion_tokens": received, "total_tokens": total}
     return {"prompt_tokens": 0, "completion_tokens": received, "total_tokens": received}

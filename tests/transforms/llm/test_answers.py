@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.llm.answers import PAID, Verdict, classify, retry_after
+from transforms.llm.answers import PAID, Verdict, classify, retry_after, usage_of
 from transforms.llm.calls import CallClass
 from transforms.llm.fake_endpoint.replies import completion
 from transforms.llm.json_schema import validator
@@ -124,8 +124,46 @@ def test_details_never_quote_what_was_said() -> None:
 def test_tokens_are_what_the_endpoint_says() -> None:
     verdict = judged(200, completion(GOOD, tokens=7))
     assert (verdict.prompt_tokens, verdict.completion_tokens) == (100, 7)
-    odd = json.dumps({"choices": [{"message": {"content": GOOD}}], "usage": {"prompt_tokens": "3"}})
-    assert judged(200, odd).prompt_tokens == 0
+    assert (verdict.metered, verdict.status) == (True, 200)
+    without = judged(200, '{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":0}}')
+    assert (without.call_class, without.prompt_tokens) == (CallClass.SERVER, 9)
+    assert without.metered
+    assert without.is_unreadable
+    assert not judged(200, error(502)).is_unreadable
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 250, "completion_tokens": 20}, (250, 20, 0, True)),
+        ({"prompt_tokens": 250, "completion_tokens": 0}, (250, 0, 0, True)),
+        ({"prompt_tokens": 250.0, "completion_tokens": 500.0}, (250, 500, 0, True)),
+        # What the model thought is in the total alone.
+        ({"prompt_tokens": 250, "completion_tokens": 20, "total_tokens": 762}, (250, 512, 0, True)),
+        ({"prompt_tokens": 250, "completion_tokens": 20, "total_tokens": 1}, (250, 20, 0, True)),
+        (
+            {"prompt_tokens": 250, "completion_tokens": None, "total_tokens": 260},
+            (250, 10, 0, True),
+        ),
+        ({"completion_tokens": 20, "total_tokens": 270}, (250, 20, 0, True)),
+        ({"prompt_tokens": 250}, (250, 0, 0, False)),
+        ({"prompt_tokens": 250, "completion_tokens": 0.5}, (250, 0, 0, False)),
+        ({"prompt_tokens": True, "completion_tokens": "3"}, (0, 0, 0, False)),
+        ({"prompt_tokens": -1, "completion_tokens": 20}, (0, 20, 0, False)),
+        ({"prompt_tokens": 10**400, "completion_tokens": 1e999}, (10**9, 0, 0, False)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 64},
+            },
+            (9, 1, 9, True),
+        ),
+        (None, (0, 0, 0, False)),
+    ],
+)
+def test_usage_is_whole_or_known_not_to_be(usage: object, expected: tuple[Any, ...]) -> None:
+    assert usage_of(usage) == expected
 
 
 @given(

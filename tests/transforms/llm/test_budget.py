@@ -40,7 +40,7 @@ def call(
 
 
 def used(prompt: int, completion: int, cached: int = 0) -> Verdict:
-    return Verdict(CallClass.OK, {}, None, prompt, completion, cached)
+    return Verdict(CallClass.OK, {}, None, prompt, completion, cached, metered=True)
 
 
 def test_calls_are_bounded_by_number() -> None:
@@ -147,6 +147,8 @@ def test_who_is_cancelled_in_the_moment_of_admission_gives_it_back() -> None:
         (OK, used(30, 10), 0.04),
         (OK, used(30, 10, cached=20), 0.03),
         (OK, Verdict(CallClass.OK, {}), 0.1),  # it does not say what it used
+        (OK, Verdict(CallClass.OK, {}, None, 30), 0.1),  # nor what the answer did
+        (OK, Verdict(CallClass.SERVER, None, None, 30, 10, metered=True), 0.04),
         (client.Reply(429, "{}", {}), Verdict(CallClass.RATE_LIMITED), 0.0),
         (client.Reply(500, "{}", {}), Verdict(CallClass.SERVER), 0.0),
         (client.Reply(0, "", {}, CallClass.TIMEOUT), Verdict(CallClass.TIMEOUT), 0.1),

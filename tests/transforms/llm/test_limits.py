@@ -26,7 +26,7 @@ from transforms.llm.settings import EngineSettings
 
 Make = Callable[..., EngineSettings]
 
-OK = Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20)
+OK = Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20, metered=True)
 LIMITED = Verdict(CallClass.RATE_LIMITED)
 WAIT = 60
 _names = itertools.count()
@@ -192,9 +192,10 @@ def tokens_left(used: Verdict | None, answer: ClientReply | None) -> bool:
 @pytest.mark.parametrize(
     ("used", "answer", "left"),
     [
-        (Verdict(CallClass.OK, prompt_tokens=20, completion_tokens=5), reply(), True),
-        (Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20), reply(), False),
+        (OK._replace(prompt_tokens=20, completion_tokens=5), reply(), True),
+        (OK, reply(), False),
         (Verdict(CallClass.OK), reply(), False),  # it does not say: what was counted stays
+        (Verdict(CallClass.OK, prompt_tokens=20), reply(), False),
         (Verdict(CallClass.SERVER), reply(), True),  # its prompt alone counts
         (Verdict(CallClass.TIMEOUT), ClientReply(0, "", {}, CallClass.TIMEOUT), False),
         (None, None, False),  # broken off

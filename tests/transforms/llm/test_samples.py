@@ -158,7 +158,7 @@ def test_the_most_that_all_samples_may_cost_is_reserved(prompt: Prompt, settings
 
 def test_parts_use_what_the_whole_used(tmp_path: Path) -> None:
     whole = Completion([Choice("{}")] * 3, 100, 32).worded()
-    parts = [classify(200, body, lambda data: None) for body in split_choices(whole)]
+    parts = [classify(200, body, lambda data: None) for body in split_choices(whole) or []]
     assert [part.prompt_tokens for part in parts] == [100, 0, 0]
     assert [part.completion_tokens for part in parts] == [11, 11, 10]
     assert split_choices("no JSON") == split_choices("[]") == split_choices("{}") == []
