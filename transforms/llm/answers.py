@@ -29,7 +29,18 @@ PAID = frozenset(
     }
 )
 
-_FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+#: OpenAI's (``invalid_prompt`` is a question that it takes for harmful), Azure's, DashScope's.
+_FILTER_CODES = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "data_inspection_failed",
+        "invalid_prompt",
+        "moderation_blocked",
+    }
+)
+#: What gateways (OpenRouter) put beside the error of a text that their moderation flagged.
+_FLAGGED = frozenset({"flagged_input", "reasons"})
 _QUOTA_CODE = "insufficient_quota"
 #: More than any call can use: what is added up stays within 64 bits.
 _MOST_TOKENS = 1_000_000_000
@@ -110,12 +121,17 @@ def _failure(status: int, error: object) -> Verdict:
     detail = f"HTTP {status}"
     if isinstance(code, str) and _CODE.fullmatch(code):
         detail += f", code {code}"
-    return Verdict(_failure_class(status, codes), detail=detail)
+    if status in (400, 403) and (codes & _FILTER_CODES or _is_flagged(error)):
+        return Verdict(CallClass.CONTENT_FILTER, detail=detail, status=status)
+    return Verdict(_failure_class(status, codes), detail=detail, status=status)
+
+
+def _is_flagged(error: Mapping[str, Any]) -> bool:
+    metadata = error.get("metadata")
+    return isinstance(metadata, dict) and not _FLAGGED.isdisjoint(metadata)
 
 
 def _failure_class(status: int, codes: set[str]) -> CallClass:
-    if status in (400, 403) and codes & _FILTER_CODES:
-        return CallClass.CONTENT_FILTER
     if status in (401, 403, 404):
         return CallClass.AUTH
     if status == 402 or (status == 429 and _QUOTA_CODE in codes):

@@ -248,7 +248,8 @@ class LaneAdmission:
 class Limits:
     """The limits of one engine, lane by lane; see ``Admission``.
 
-    A rejected key, an unknown model or a spent quota ends all later calls of the engine unsent.
+    A rejected key or a spent quota ends all later calls to the endpoint unsent; one model that it
+    refuses is no reason to (see ``transforms.llm.model_access``).
     """
 
     def __init__(self, settings: EngineSettings, clock: Clock = time.monotonic) -> None:
@@ -268,7 +269,7 @@ class Limits:
 
     def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
         """Tell the call's lane, and all of them when no call can succeed any more."""
-        if verdict is not None and verdict.call_class in _FINAL:
+        if verdict is not None and verdict.call_class in _FINAL and not verdict.of_model:
             self._final = verdict.call_class
             for each in self._lanes.values():
                 each.refuse(self._final)

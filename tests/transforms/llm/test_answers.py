@@ -34,6 +34,17 @@ def error(code: Any, kind: str = "some_error", message: str = "m") -> str:
     return json.dumps({"error": {"message": message, "type": kind, "code": code}})
 
 
+def flagged(**metadata: Any) -> str:
+    return json.dumps({"error": {"code": 403, "message": "flagged", "metadata": metadata}})
+
+
+def broken_off(code: int) -> str:
+    """A choice that a gateway's provider did not finish."""
+    reply = json.loads(completion('{"u":', finish_reason="error"))
+    reply["choices"][0]["error"] = {"code": code, "message": "m"}
+    return json.dumps(reply)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "expected"),
     [
@@ -41,6 +52,14 @@ def error(code: Any, kind: str = "some_error", message: str = "m") -> str:
         (400, error(None, message="rate limit content_filter 429"), CallClass.REQUEST),
         (400, error("content_filter"), CallClass.CONTENT_FILTER),
         (400, error("content_policy_violation"), CallClass.CONTENT_FILTER),
+        (400, error("invalid_prompt"), CallClass.CONTENT_FILTER),
+        (400, error("data_inspection_failed"), CallClass.CONTENT_FILTER),
+        (403, flagged(reasons=["violence"], flagged_input="..."), CallClass.CONTENT_FILTER),
+        (403, flagged(provider_name="one"), CallClass.AUTH),
+        (401, flagged(reasons=[]), CallClass.AUTH),
+        (200, flagged(reasons=["violence"]), CallClass.CONTENT_FILTER),
+        (200, broken_off(502), CallClass.SERVER),
+        (200, broken_off(429), CallClass.RATE_LIMITED),
         (401, error("invalid_api_key"), CallClass.AUTH),
         (402, error(402), CallClass.BUDGET),
         (403, error(None), CallClass.AUTH),
