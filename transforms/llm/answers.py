@@ -273,7 +273,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         return seconds
     try:
         date = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=timezone.utc)

@@ -11,6 +11,7 @@ known.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -93,14 +94,18 @@ def _members(value: str | None) -> dict[str, dict[str, str]]:
 
 def _number(value: str | None) -> float | None:
     found = _NUMBER.match((value or "").strip())
-    return float(found[0]) if found else None
+    return _finite(float(found[0])) if found else None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def duration(value: str | None) -> float | None:
     """Return the seconds of ``6m0s``, ``1s``, ``20ms``, ``1h2m`` or a bare number of seconds."""
     text = (value or "").strip().lower()
     if _NUMBER.fullmatch(text):
-        return float(text)
+        return _finite(float(text))
     if not _DURATION.fullmatch(text):
         return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    return _finite(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))

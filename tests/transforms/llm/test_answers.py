@@ -223,6 +223,7 @@ NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
         ({"retry-after": "Mon, 30 Nov 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "Mon, 30 Nov 2026 12:00:10 -0000"}, 10.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "nan"}, None),

@@ -132,6 +132,33 @@ def test_a_final_class_ends_those_that_wait_and_those_that_come() -> None:
     run(main)
 
 
+def test_a_model_that_is_refused_leaves_the_others_of_its_endpoint_alone() -> None:
+    async def main() -> None:
+        gate, first = limits(concurrency=2), call()
+        await gate.admit(first)
+        gate.settle(first, reply(), Verdict(CallClass.AUTH, status=404))
+        assert await gate.admit(call()) is None
+
+    run(main)
+
+
+def test_whatever_a_reply_holds_its_place_is_free_again() -> None:
+    async def main() -> None:
+        gate, first, second = limits(concurrency=1), call(), call()
+        odd = reply(retry_after="Wed, 21 Oct 99999999999999999999 07:28:00 GMT")
+        many = "9" * 400
+        for headers in (odd, reply(x_ratelimit_limit_requests=many), reply(ratelimit_reset=many)):
+            await gate.admit(first)
+            gate.settle(first, headers, LIMITED)
+            gate._lane(first)._congestion.resume = 0.0
+        await gate.admit(first)
+        with pytest.raises(AttributeError):  # a fault of the program
+            gate.settle(first, ClientReply(200, "", None), OK)  # type: ignore[arg-type]
+        assert await gate.admit(second) is None
+
+    run(main)
+
+
 def test_a_place_that_is_withdrawn_is_the_next_ones() -> None:
     async def main() -> None:
         gate, first, second = limits(concurrency=1, rpm=60), call(), call()

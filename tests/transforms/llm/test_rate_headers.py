@@ -21,6 +21,8 @@ from transforms.llm.rate_headers import RateReport, Window, duration, rate_repor
         (" 0s ", 0.0),
         ("", None),
         ("soon", None),
+        ("9" * 400, None),
+        ("9" * 400 + "s", None),
         ("-1s", None),
         ("5 minutes", None),
         ("1s!", None),
