@@ -78,11 +78,15 @@ class EndpointCalls:
             refused = await self._admitted(call)
             if refused is not None:
                 detail = _UNSENT.get(refused, _UNSENT_OTHERWISE)
-                return Outcome(None, Verdict(refused, detail=detail), attempts)
+                verdict = Verdict(refused, detail=detail)
+                return Outcome(None, verdict, attempts, earlier=earlier)
             attempts += 1
             sent = time.monotonic()
             reply, verdict = await self._sent(body, prompt, call)
-            return Outcome(reply, verdict, attempts, time.monotonic() - sent)
+            outcome = Outcome(reply, verdict, attempts, time.monotonic() - sent, earlier)
+            if verdict.prompt_tokens or verdict.completion_tokens:
+                earlier = outcome.tokens
+            return outcome
 
         return await self._retrying(attempt)
 

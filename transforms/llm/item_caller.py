@@ -195,13 +195,14 @@ def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
 
 def _call_counts(outcome: Outcome, samples: int = 1) -> dict[str, int]:
     latency = {} if outcome.reply is None else {bucket(outcome.seconds): 1}
+    prompt, completion, cached = outcome.tokens
     return {
         **latency,
         counted.SENT: outcome.attempts,
         counted.RETRIED: max(0, outcome.attempts - 1),
-        counted.PROMPT_TOKENS: outcome.verdict.prompt_tokens,
-        counted.COMPLETION_TOKENS: outcome.verdict.completion_tokens,
-        counted.CACHED_TOKENS: outcome.verdict.cached_tokens,
+        counted.PROMPT_TOKENS: prompt,
+        counted.COMPLETION_TOKENS: completion,
+        counted.CACHED_TOKENS: cached,
         **({counted.FURTHER_SAMPLES: samples - 1} if samples > 1 else {}),
     }
 

@@ -24,13 +24,26 @@ from transforms.llm.client import Reply
 class Outcome(NamedTuple):
     """The last reply to a request and what it amounts to; no reply when it was never sent.
 
-    ``seconds`` is how long that reply took.
+    ``seconds`` is how long that reply took; ``earlier`` are the tokens of prompts and answers, and
+    the cached ones, that replies before it used.
     """
 
     reply: Reply | None
     verdict: Verdict
     attempts: int
     seconds: float = 0.0
+    earlier: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        """The tokens of prompts and answers, and the cached ones, that all replies used."""
+        prompt, completion, cached = self.earlier
+        last = self.verdict
+        return (
+            prompt + last.prompt_tokens,
+            completion + last.completion_tokens,
+            cached + last.cached_tokens,
+        )
 
 
 @dataclass(frozen=True)

@@ -265,6 +265,23 @@ def test_repeats_count_as_calls(prompt: Prompt, settings: Make) -> None:
     assert classes.count(CallClass.BUDGET) == 2
 
 
+def test_what_replies_used_that_were_asked_for_again_is_counted(
+    prompt: Prompt, settings: Make
+) -> None:
+    empty = '{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":30}}'
+    good = completion('{"utterance": "Well, that was late."}', tokens=7)
+    with FakeEndpoint(lambda index, _: Reply(body=good if index else empty)) as endpoint:
+        counts: Counter[str] = Counter()
+
+        async def once(item: str, caller: Caller) -> bool:
+            return (await caller(prompt, {"situation": item})).ok
+
+        given = settings(endpoint.base_url)
+        assert engine(given).submit(0, ["a"], once, counts).result(60) == [True]
+        assert counts["calls_sent"] == 2
+        assert (counts["tokens_prompt"], counts["tokens_completion"]) == (170, 37)
+
+
 def test_cached_prompt_tokens_are_read_from_the_reply(prompt: Prompt, settings: Make) -> None:
     body = json.loads(completion('{"utterance": "Well, that was late."}'))
     body["usage"]["prompt_tokens_details"] = {"cached_tokens": 64}
