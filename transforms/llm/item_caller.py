@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -152,7 +153,7 @@ class ItemCaller:
         assert self._calls is not None  # noqa: S101 - tells the type checker
         body = form.body(question, len(keys))
         call = PendingCall(
-            key=keys[0] if len(keys) == 1 else f"{keys[0]} {len(keys)}",
+            key=keys[0] if len(keys) == 1 else _together(keys),
             partition=self._partition,
             progress=self.progress,
             beside=self._beside,
@@ -186,6 +187,11 @@ class ItemCaller:
         if self._calls is not None:  # while replaying they are added once at the end
             by_prompt = {counted.of_prompt(label, name): counts[name] for name in counts}
             statistics.add({**counts, **by_prompt})
+
+
+def _together(keys: Sequence[str]) -> str:
+    """Return the key of a call for several samples: only those with all of them share it."""
+    return hashlib.sha256(" ".join(keys).encode()).hexdigest()
 
 
 def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
