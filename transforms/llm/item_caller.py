@@ -82,7 +82,8 @@ class ItemCaller:
     ) -> None:
         """Have the samples with these keys delivered by one call, and again those it leaves out.
 
-        A last one that is missing is asked for like any other call.
+        A last one that is missing is asked for like any other call, and so are all where a call
+        brought none: the next one would be paid for nothing, too.
         """
         while len(keys) > 1:
             outcome, shared = await self._called(form, prompt, keys, question)
@@ -92,6 +93,8 @@ class ItemCaller:
                 if key not in self._cache:  # of two answers the one that is kept counts
                     self._keep(key, prompt, one)
                     self._delivered[key] = one
+            if not answered:
+                break
             keys = [key for key in keys if key not in answered]
 
     def _by_sample(
@@ -100,10 +103,10 @@ class ItemCaller:
         """Return what a call for several samples came to for each; fewer choices leave some out."""
         reply = outcome.reply
         bodies = [] if reply is None else split_choices(reply.body)
-        if reply is None or outcome.verdict.call_class not in PAID or not bodies:
+        if reply is None or outcome.verdict.call_class not in PAID or bodies == []:
             return dict.fromkeys(keys, outcome)
         answered = {}
-        for key, body in zip(keys, bodies, strict=False):
+        for key, body in zip(keys, bodies or [], strict=False):
             verdict = classify(reply.status, body, prompt.validate)
             if verdict.call_class in PAID:
                 answered[key] = outcome._replace(reply=reply._replace(body=body), verdict=verdict)

@@ -9,12 +9,12 @@ from transforms.llm.answers import usage_of
 from transforms.llm.parsing import parse_json
 
 
-def split_choices(body: str) -> list[str]:
+def split_choices(body: str) -> list[str] | None:
     """Return the replies that the choices of a reply would have been, one by one, in their order.
 
     Together they used what the reply did: the question's tokens stand with the first one, those of
     the answers are divided evenly, since nothing tells them apart. A body without choices gives
-    none.
+    none, and one that holds what can't be written as JSON again (1e999 is read as infinity) None.
     """
     try:
         reply = parse_json(body)
@@ -29,7 +29,10 @@ def split_choices(body: str) -> list[str]:
         own = {**reply, "choices": [choice]}
         if isinstance(usage, dict):
             own["usage"] = _part(usage, place, len(choices))
-        replies.append(json.dumps(own, separators=(",", ":")))
+        try:
+            replies.append(json.dumps(own, separators=(",", ":"), allow_nan=False))
+        except (ValueError, RecursionError):
+            return None
     return replies
 
 
