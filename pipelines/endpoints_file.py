@@ -51,8 +51,8 @@ class EndpointEntry(BaseModel):
     api_key: str | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None
     concurrency: int | None = Field(default=None, ge=1, le=4096)
-    rpm: float | None = Field(default=None, ge=1)
-    tpm: float | None = Field(default=None, ge=1)
+    rpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    tpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     samples_per_call: int | None = Field(default=None, ge=1, le=128)
     extra_body: dict[str, Any] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -113,8 +114,9 @@ class EngineSettings:
             raise ValueError("a route leads to an endpoint that there isn't")
         if self.concurrency < 1 or self.timeout <= 0 or self.retries < 0:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
-        if any(limit is not None and limit <= 0 for limit in (self.rpm, self.tpm)):
-            raise ValueError("rpm and tpm must be positive")
+        limits = (self.rpm, self.tpm)
+        if any(limit is not None and not 0 < limit < math.inf for limit in limits):
+            raise ValueError("rpm and tpm must be positive and finite")
         if not 1 <= self.lane_count <= self.concurrency:
             raise ValueError("each lane needs a place in flight")
 
