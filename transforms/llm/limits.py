@@ -50,6 +50,9 @@ class _Rate:
     def __init__(self, limit: float | None, settings: EngineSettings, now: float) -> None:
         self._set, self._lanes = limit, settings.lane_count
         self._window, self._margin = settings.rate_window, settings.rate_margin
+        #: What is told of all lanes, and the most that one call needed of it.
+        self._told = self._largest = 0.0
+        self._seconds = self._window
         self.rate: WindowRate | None = None
         if limit is not None:
             self.rate = WindowRate(limit, self._window, self._margin, now)
@@ -64,8 +67,13 @@ class _Rate:
         if told.limit and told.by_the_minute:
             seconds = told.seconds or self._window
             limit = told.limit / self._lanes
+            self._told = told.limit
             if self._set is not None and self._set / self._window <= limit / seconds:
                 limit, seconds = self._set, self._window
+                self._told = 0.0
+            longer = max(1.0, min(self._largest, self._told) / limit)
+            limit, seconds = limit * longer, seconds * longer
+            self._seconds = seconds
             if self.rate is None:
                 self.rate = WindowRate(limit, seconds, self._margin, now)
                 # Of the same window as what comes next, whoever sent it: left out of account it
@@ -78,7 +86,15 @@ class _Rate:
         return (told.reset or 0.0) if told.remaining == 0 else 0.0
 
     def wait(self, amount: float, now: float) -> float:
-        return 0.0 if self.rate is None else self.rate.wait(amount, now)
+        if self.rate is None:
+            return 0.0
+        if self.rate.limit < amount <= self._told:
+            # The lanes' number was chosen before the limit was known: a call that needs more than
+            # its lane's share, and less than the whole, waits for as much longer.
+            self._seconds *= amount / self.rate.limit
+            self._largest = max(self._largest, amount)
+            self.rate.change(amount, self._seconds)
+        return self.rate.wait(amount, now)
 
     def take(self, amount: float, now: float) -> Taken | None:
         return None if self.rate is None else self.rate.take(amount, now)

@@ -258,6 +258,30 @@ def test_limits_are_learned_from_headers_and_the_users_stand_where_they_are_lowe
     run(main)
 
 
+def test_a_call_longer_than_its_lanes_share_of_a_limit_that_was_told_waits_for_longer() -> None:
+    async def main() -> None:
+        clock, first = Clock(), call()
+        settings = EngineSettings("http://localhost/v1", "fake", "cache", lanes=8, rate_margin=0)
+        gate = Limits(settings, clock)
+        assert await gate.admit(first) is None
+        told = reply(x_ratelimit_limit_tokens="400", x_ratelimit_remaining_tokens="400")
+        gate.settle(first, told, Verdict(CallClass.OK))
+        # Its lane has 50 a minute, and each call needs 100: one goes every two minutes.
+        for _ in range(3):
+            one = call()
+            assert await gate.admit(one) is None
+            gate.settle(one, told, Verdict(CallClass.OK))
+            clock.now += 119.0
+            early = await waits(gate, call())
+            early.cancel()
+            await ticks()
+            clock.now += 1.0
+        longer = call()._replace(prompt_tokens=400)
+        assert await gate.admit(longer) is CallClass.RATE_LIMITED
+
+    run(main)
+
+
 def test_what_was_sent_before_a_limit_was_learned_counts_towards_it() -> None:
     async def main() -> None:
         clock, first = Clock(), call()
