@@ -85,6 +85,7 @@ def broken_off(code: int) -> str:
         (200, error("weird"), CallClass.SERVER),
         (204, "", CallClass.SERVER),
         (200, completion(GOOD), CallClass.OK),
+        (200, "\ufeff" + completion(GOOD), CallClass.OK),
         (200, completion(GOOD, refusal="no"), CallClass.REFUSED),
         (200, completion(None, refusal="no", finish_reason="length"), CallClass.REFUSED),
         (200, completion("", finish_reason="content_filter"), CallClass.CONTENT_FILTER),

@@ -158,7 +158,7 @@ def test_a_call_that_fails_fails_for_all_its_samples(
 
 
 def test_faults_leave_no_sample_out(prompt: Prompt, settings: Make) -> None:
-    faults = FaultPlan({"fewer_choices": 0.3, "500": 0.1, "refusal": 0.1})
+    faults = FaultPlan({"fewer_choices": 0.1, "500": 0.1, "refusal": 0.1})
     with FakeEndpoint(faults=faults) as endpoint:
         given = settings(endpoint.base_url, samples_per_call=3, retries=20)
         answers, _ = asked(given, prompt, 3, items=40)
