@@ -20,7 +20,12 @@ from transforms.errors import OptionError
 from transforms.llm.api_key import read_api_key
 from transforms.llm.prices import price_of
 from transforms.llm.routes import Route
-from transforms.llm.settings import EngineSettings, StructuredMode, endpoint_identity
+from transforms.llm.settings import (
+    EngineSettings,
+    StructuredMode,
+    endpoint_identity,
+    is_bounded,
+)
 from transforms.llm.shared_cache import SharedCache
 
 PUBLIC_ENDPOINT = "https://api.openai.com/v1"
@@ -122,6 +127,11 @@ def _settings(
         raise OptionError(
             f"--max-cost needs the price of {entry.model!r}, which is not known: give it with "
             "--prices FILE (README.md has the form), or bound the number of calls with --max-calls"
+        )
+    if options.max_cost is not None and not is_bounded(entry.extra_body):
+        raise OptionError(
+            f"--max-cost needs a bound on the length of answers, and endpoint {name} takes away "
+            "max_tokens: give max_completion_tokens in its extra_body"
         )
     limits: Any = entry if entry.limited else options
     return EngineSettings(

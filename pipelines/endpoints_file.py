@@ -28,6 +28,7 @@ from pipelines.option_values import check_base_url, check_key_source
 from transforms.errors import OptionError
 from transforms.llm.calls import CallClass
 from transforms.llm.routes import UNAVAILABLE
+from transforms.llm.settings import check_lengths
 
 MAIN, OTHERS = "main", "others"
 
@@ -51,8 +52,8 @@ class EndpointEntry(BaseModel):
     api_key: str | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None
     concurrency: int | None = Field(default=None, ge=1, le=4096)
-    rpm: float | None = Field(default=None, ge=1)
-    tpm: float | None = Field(default=None, ge=1)
+    rpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    tpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     samples_per_call: int | None = Field(default=None, ge=1, le=128)
     extra_body: dict[str, Any] = {}
 
@@ -72,6 +73,7 @@ class EndpointEntry(BaseModel):
         own = sorted(_OWN_FIELDS & set(value))
         if own:
             raise ValueError(f"can't hold {', '.join(own)}, which remint sets itself")
+        check_lengths(value)
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):

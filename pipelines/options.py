@@ -51,8 +51,8 @@ class RunOptions(BaseModel):
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     samples_per_call: int = Field(default=1, ge=1, le=128)
     concurrency: int = Field(default=64, ge=1, le=4096)
-    rpm: float | None = Field(default=None, ge=1)
-    tpm: float | None = Field(default=None, ge=1)
+    rpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    tpm: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     lanes: int = Field(default=DEFAULT_LANES, ge=1, le=4096)
     timeout: float = Field(default=120.0, gt=0, le=3600)
     connect_timeout: float = Field(default=10.0, gt=0, le=3600)

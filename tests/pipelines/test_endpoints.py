@@ -205,6 +205,20 @@ def test_a_fallback_is_asked_where_the_first_fails_and_stays(
         ((), {"endpoints": {"main": {"model": "x"}}}, "main is the endpoint of --model"),
         ((), {"endpoints": {"a": {"model": "x", "bse_url": "y"}}}, "endpoints.a.bse_url"),
         ((), {"endpoints": {"a": {"model": "x", "extra_body": {"n": 3}}}}, "can't hold n"),
+        (
+            (),
+            {"endpoints": {"a": {"model": "x", "extra_body": {"max_tokens": "512"}}}},
+            "max_tokens must be a whole, positive number",
+        ),
+        (
+            ("--max-cost", "1"),
+            {
+                "endpoints": {"a": {"model": "gpt-5", "extra_body": {"max_tokens": None}}},
+                "steps": {"others": "a"},
+            },
+            "bound on the length of answers, and endpoint a takes away max_tokens",
+        ),
+        ((), {"endpoints": {"a": {"model": "x", "rpm": float("inf")}}}, "endpoints.a.rpm"),
         ((), {"fallback_on": ["batch"]}, "classes of failures alone"),
         ((), ["endpoints"], "valid dictionary"),
         (

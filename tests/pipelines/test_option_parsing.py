@@ -58,6 +58,7 @@ def test_flags_win_over_the_configuration_file(tmp_path: Path) -> None:
         ((*SEEDS, "--lim", "1"), "unknown option '--lim'"),
         (("--output", "out"), "--seeds: is needed"),
         (("--seeds", "ethics=a.csv"), "--output: is needed"),
+        ((*SEEDS, "--rpm", "inf"), "--rpm: Input should be a finite number"),
         ((*SEEDS, "--limit", "0"), "--limit: Input should be greater"),
         ((*SEEDS, "--limit", "many"), "--limit: Input should be a valid integer"),
         ((*SEEDS, "--crowd", "people"), "--crowd: Input should be 'files' or 'llm'"),

@@ -7,6 +7,7 @@ budgets are admissions of their own, one behind the other in a chain; what they 
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
 from transforms.llm.answers import Verdict
@@ -91,6 +92,7 @@ class AdmissionChain:
             link.withdraw(call)
 
     def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
-        """Tell all admissions; see ``Admission``."""
-        for link in self._links:
-            link.settle(call, reply, verdict)
+        """Tell all admissions, also those behind one that fails at it; see ``Admission``."""
+        with ExitStack() as stack:
+            for link in reversed(self._links):
+                stack.callback(link.settle, call, reply, verdict)

@@ -29,8 +29,21 @@ PAID = frozenset(
     }
 )
 
-_FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+#: OpenAI's (``invalid_prompt`` is a question that it takes for harmful), Azure's, DashScope's.
+_FILTER_CODES = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "data_inspection_failed",
+        "invalid_prompt",
+        "moderation_blocked",
+    }
+)
+#: What gateways (OpenRouter) put beside the error of a text that their moderation flagged.
+_FLAGGED = frozenset({"flagged_input", "reasons"})
 _QUOTA_CODE = "insufficient_quota"
+#: More than any call can use: what is added up stays within 64 bits.
+_MOST_TOKENS = 1_000_000_000
 _CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 
@@ -38,7 +51,9 @@ _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
 class Verdict(NamedTuple):
     """A reply's class, its parsed answer when OK, what was wrong, and the tokens it used.
 
-    ``cached_tokens`` are those of the prompt that the endpoint had read before and prices apart.
+    ``cached_tokens`` are those of the prompt that the endpoint had read before and prices apart;
+    ``metered`` tells whether it said the tokens of both prompt and answer. ``status`` is the HTTP
+    status, or the one that a gateway put into the body of its 200; 0 where there is no reply.
     """
 
     call_class: CallClass
@@ -47,6 +62,18 @@ class Verdict(NamedTuple):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    metered: bool = False
+    status: int = 0
+
+    @property
+    def of_model(self) -> bool:
+        """Whether the endpoint refused the model or this one request, which looks the same."""
+        return self.call_class is CallClass.AUTH and self.status in (403, 404)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the endpoint did its work, and what it replied holds no answer."""
+        return self.call_class is CallClass.SERVER and self.status == 200
 
 
 def classify(status: int, body: str, validate: Validator) -> Verdict:
@@ -62,16 +89,20 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
         reply = {}
     if status != 200:
         return _failure(status, reply.get("error"))
-    error = reply.get("error")
     choices = reply.get("choices")
-    if error and not choices:
-        # Some gateways answer 200 and put the failure of the provider behind them into the body.
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    # Some gateways answer 200 and put the failure of the provider behind them into the body, those
+    # of answers that it broke off beside the choice.
+    error = choice.get("error") if isinstance(choice, dict) else reply.get("error")
+    usage = usage_of(reply.get("usage"))
+    if error:
         code = error.get("code") if isinstance(error, dict) else None
-        return _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return Verdict(CallClass.SERVER, detail="a reply without choices")
-    call_class, data, detail, *_ = _choice(choices[0], validate)
-    return Verdict(call_class, data, detail, *_tokens(reply.get("usage")))
+        failed = _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
+        return Verdict(failed.call_class, None, failed.detail, *usage, failed.status)
+    if not isinstance(choice, dict):
+        return Verdict(CallClass.SERVER, None, "a reply without choices", *usage, status)
+    call_class, data, detail, *_ = _choice(choice, validate)
+    return Verdict(call_class, data, detail, *usage, status)
 
 
 def content_of(body: str) -> str:
@@ -90,12 +121,17 @@ def _failure(status: int, error: object) -> Verdict:
     detail = f"HTTP {status}"
     if isinstance(code, str) and _CODE.fullmatch(code):
         detail += f", code {code}"
-    return Verdict(_failure_class(status, codes), detail=detail)
+    if status in (400, 403) and (codes & _FILTER_CODES or _is_flagged(error)):
+        return Verdict(CallClass.CONTENT_FILTER, detail=detail, status=status)
+    return Verdict(_failure_class(status, codes), detail=detail, status=status)
+
+
+def _is_flagged(error: Mapping[str, Any]) -> bool:
+    metadata = error.get("metadata")
+    return isinstance(metadata, dict) and not _FLAGGED.isdisjoint(metadata)
 
 
 def _failure_class(status: int, codes: set[str]) -> CallClass:
-    if status in (400, 403) and codes & _FILTER_CODES:
-        return CallClass.CONTENT_FILTER
     if status in (401, 403, 404):
         return CallClass.AUTH
     if status == 402 or (status == 429 and _QUOTA_CODE in codes):
@@ -185,17 +221,41 @@ def _texts(data: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _tokens(usage: object) -> tuple[int, int, int]:
-    """Return the tokens of prompt and completion, and how many of the prompt's were cached."""
+class Usage(NamedTuple):
+    """The tokens of prompt and answer, how many of the prompt's were cached, and if all is said."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    metered: bool = False
+
+
+def usage_of(usage: object) -> Usage:
+    """Return what the usage of a reply says; what it does not say is 0.
+
+    Of prompt, completion and total two give the third. Where they give more than the completion is
+    said to have, the rest was written, too: some leave what a model thinks out of the completion.
+    """
     if not isinstance(usage, dict):
-        return 0, 0, 0
+        return Usage()
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    sent, received, read = (
-        count if isinstance(count, int) and count > 0 else 0 for count in counts
-    )
-    return sent, received, min(read, sent)
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    prompt, completion, total = (_count(usage.get(name)) for name in names)
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    if total and prompt and total >= prompt:
+        completion = max(completion or 0, total - prompt)
+    elif total and completion is not None and not prompt:
+        prompt = max(0, total - completion)
+    metered = bool(prompt) and completion is not None
+    return Usage(prompt or 0, completion or 0, min(cached or 0, prompt or 0), metered)
+
+
+def _count(value: object) -> int | None:
+    """Return a number of tokens, or None where it is none; some write it as 500.0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    is_number = 0 <= value < math.inf and value % 1 == 0  # NaN is within no bounds
+    return min(int(value), _MOST_TOKENS) if is_number else None
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -213,7 +273,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         return seconds
     try:
         date = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=timezone.utc)

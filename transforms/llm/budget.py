@@ -179,7 +179,7 @@ class LaneBudget:
             return most if reply.reached else 0
         if reply.status >= 400:
             return 0
-        if not verdict.prompt_tokens:
+        if not verdict.metered:
             return most
         used = verdict.prompt_tokens, verdict.completion_tokens, verdict.cached_tokens
         return self._cost(model, *used)

@@ -10,6 +10,7 @@ from transforms.llm.admission import Admission, PendingCall
 from transforms.llm.answers import Verdict, classify
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Client, Reply
+from transforms.llm.model_access import ModelAccess
 from transforms.llm.prompts import Prompt
 from transforms.llm.retrying import Outcome, Retrying
 from transforms.llm.settings import EngineSettings
@@ -34,11 +35,15 @@ class Calls(Protocol):
 
 
 class EndpointCalls:
-    """Makes calls on the engine's event loop, each identical request once at a time."""
+    """Makes calls of one model on the engine's event loop, each request once at a time.
+
+    Where the endpoint refuses the model, its later calls end unsent.
+    """
 
     def __init__(self, settings: EngineSettings, client: Client, admission: Admission) -> None:
         self._client = client
         self._admission = admission
+        self._access = ModelAccess()
         self._flights: dict[str, asyncio.Future[Outcome | None]] = {}
         self._retrying = Retrying(settings.retries, settings.retry_seconds)
 
@@ -66,19 +71,33 @@ class EndpointCalls:
 
     async def _retried(self, body: bytes, prompt: Prompt, call: PendingCall) -> Outcome:
         attempts = 0
+        earlier = 0, 0, 0
 
         async def attempt() -> Outcome:
-            nonlocal attempts
-            refused = await self._admission.admit(call)
+            nonlocal attempts, earlier
+            refused = await self._admitted(call)
             if refused is not None:
                 detail = _UNSENT.get(refused, _UNSENT_OTHERWISE)
-                return Outcome(None, Verdict(refused, detail=detail), attempts)
+                verdict = Verdict(refused, detail=detail)
+                return Outcome(None, verdict, attempts, earlier=earlier)
             attempts += 1
             sent = time.monotonic()
             reply, verdict = await self._sent(body, prompt, call)
-            return Outcome(reply, verdict, attempts, time.monotonic() - sent)
+            outcome = Outcome(reply, verdict, attempts, time.monotonic() - sent, earlier)
+            if verdict.prompt_tokens or verdict.completion_tokens:
+                earlier = outcome.tokens
+            return outcome
 
         return await self._retrying(attempt)
+
+    async def _admitted(self, call: PendingCall) -> CallClass | None:
+        refused = self._access.refused
+        if refused is None:
+            refused = await self._admission.admit(call)
+            if refused is None and self._access.refused is not None:  # while it waited
+                self._admission.withdraw(call)
+                refused = self._access.refused
+        return refused
 
     async def _sent(self, body: bytes, prompt: Prompt, call: PendingCall) -> tuple[Reply, Verdict]:
         reply = verdict = None
@@ -88,7 +107,7 @@ class EndpointCalls:
             if reply.fault is not None:
                 verdict = Verdict(reply.fault, detail=reply.detail)
             else:
-                verdict = classify(reply.status, reply.body, prompt.validate)
+                verdict = self._access.judged(classify(reply.status, reply.body, prompt.validate))
             return reply, verdict
         finally:
             statistics.flight(-1)

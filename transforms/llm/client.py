@@ -84,6 +84,10 @@ class Client:
             return self._fault(CallClass.TIMEOUT, str(error.__cause__), error)
         except self._openai.APIConnectionError as error:
             return self._fault(CallClass.SERVER, f"no connection: {error.__cause__}", error)
+        except Exception as error:
+            # Its words might quote the reply.
+            detail = f"a reply that can't be read: {type(error).__name__}"
+            return self._fault(CallClass.SERVER, detail, error)
         return Reply(
             response.status_code,
             response.content.decode("utf-8", "surrogateescape"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -81,7 +82,8 @@ class ItemCaller:
     ) -> None:
         """Have the samples with these keys delivered by one call, and again those it leaves out.
 
-        A last one that is missing is asked for like any other call.
+        A last one that is missing is asked for like any other call, and so are all where a call
+        brought none: the next one would be paid for nothing, too.
         """
         while len(keys) > 1:
             outcome, shared = await self._called(form, prompt, keys, question)
@@ -91,6 +93,8 @@ class ItemCaller:
                 if key not in self._cache:  # of two answers the one that is kept counts
                     self._keep(key, prompt, one)
                     self._delivered[key] = one
+            if not answered:
+                break
             keys = [key for key in keys if key not in answered]
 
     def _by_sample(
@@ -99,10 +103,10 @@ class ItemCaller:
         """Return what a call for several samples came to for each; fewer choices leave some out."""
         reply = outcome.reply
         bodies = [] if reply is None else split_choices(reply.body)
-        if reply is None or outcome.verdict.call_class not in PAID or not bodies:
+        if reply is None or outcome.verdict.call_class not in PAID or bodies == []:
             return dict.fromkeys(keys, outcome)
         answered = {}
-        for key, body in zip(keys, bodies, strict=False):
+        for key, body in zip(keys, bodies or [], strict=False):
             verdict = classify(reply.status, body, prompt.validate)
             if verdict.call_class in PAID:
                 answered[key] = outcome._replace(reply=reply._replace(body=body), verdict=verdict)
@@ -152,7 +156,7 @@ class ItemCaller:
         assert self._calls is not None  # noqa: S101 - tells the type checker
         body = form.body(question, len(keys))
         call = PendingCall(
-            key=keys[0] if len(keys) == 1 else f"{keys[0]} {len(keys)}",
+            key=keys[0] if len(keys) == 1 else _together(keys),
             partition=self._partition,
             progress=self.progress,
             beside=self._beside,
@@ -188,6 +192,11 @@ class ItemCaller:
             statistics.add({**counts, **by_prompt})
 
 
+def _together(keys: Sequence[str]) -> str:
+    """Return the key of a call for several samples: only those with all of them share it."""
+    return hashlib.sha256(" ".join(keys).encode()).hexdigest()
+
+
 def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
     name = _class_name(outcome.verdict)
     return {**({counted.SHARED: 1} if shared else _call_counts(outcome)), name: 1}
@@ -195,13 +204,14 @@ def _counts(outcome: Outcome, *, shared: bool) -> dict[str, int]:
 
 def _call_counts(outcome: Outcome, samples: int = 1) -> dict[str, int]:
     latency = {} if outcome.reply is None else {bucket(outcome.seconds): 1}
+    prompt, completion, cached = outcome.tokens
     return {
         **latency,
         counted.SENT: outcome.attempts,
         counted.RETRIED: max(0, outcome.attempts - 1),
-        counted.PROMPT_TOKENS: outcome.verdict.prompt_tokens,
-        counted.COMPLETION_TOKENS: outcome.verdict.completion_tokens,
-        counted.CACHED_TOKENS: outcome.verdict.cached_tokens,
+        counted.PROMPT_TOKENS: prompt,
+        counted.COMPLETION_TOKENS: completion,
+        counted.CACHED_TOKENS: cached,
         **({counted.FURTHER_SAMPLES: samples - 1} if samples > 1 else {}),
     }
 

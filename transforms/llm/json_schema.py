@@ -6,6 +6,7 @@ microseconds, where the jsonschema package takes some hundred.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -89,8 +90,13 @@ def _type_checks(schema: Mapping[str, Any], path: str) -> list[Validator]:
     # True is an int to Python, not to JSON.
     refuses_booleans = "boolean" not in names and int in types
 
+    has_floats = float in types
+
     def check(value: Any) -> str | None:
         if not isinstance(value, types) or (refuses_booleans and isinstance(value, bool)):
+            return fault
+        # What is too great for a float is read as infinity, which is no JSON.
+        if has_floats and isinstance(value, float) and not math.isfinite(value):
             return fault
         return None
 

@@ -50,6 +50,9 @@ class _Rate:
     def __init__(self, limit: float | None, settings: EngineSettings, now: float) -> None:
         self._set, self._lanes = limit, settings.lane_count
         self._window, self._margin = settings.rate_window, settings.rate_margin
+        #: What is told of all lanes, and the most that one call needed of it.
+        self._told = self._largest = 0.0
+        self._seconds = self._window
         self.rate: WindowRate | None = None
         if limit is not None:
             self.rate = WindowRate(limit, self._window, self._margin, now)
@@ -64,8 +67,13 @@ class _Rate:
         if told.limit and told.by_the_minute:
             seconds = told.seconds or self._window
             limit = told.limit / self._lanes
+            self._told = told.limit
             if self._set is not None and self._set / self._window <= limit / seconds:
                 limit, seconds = self._set, self._window
+                self._told = 0.0
+            longer = max(1.0, min(self._largest, self._told) / limit)
+            limit, seconds = limit * longer, seconds * longer
+            self._seconds = seconds
             if self.rate is None:
                 self.rate = WindowRate(limit, seconds, self._margin, now)
                 # Of the same window as what comes next, whoever sent it: left out of account it
@@ -78,7 +86,15 @@ class _Rate:
         return (told.reset or 0.0) if told.remaining == 0 else 0.0
 
     def wait(self, amount: float, now: float) -> float:
-        return 0.0 if self.rate is None else self.rate.wait(amount, now)
+        if self.rate is None:
+            return 0.0
+        if self.rate.limit < amount <= self._told:
+            # The lanes' number was chosen before the limit was known: a call that needs more than
+            # its lane's share, and less than the whole, waits for as much longer.
+            self._seconds *= amount / self.rate.limit
+            self._largest = max(self._largest, amount)
+            self.rate.change(amount, self._seconds)
+        return self.rate.wait(amount, now)
 
     def take(self, amount: float, now: float) -> Taken | None:
         return None if self.rate is None else self.rate.take(amount, now)
@@ -145,17 +161,24 @@ class LaneAdmission:
         """Learn from the outcome, and give the place to the next; see ``Admission``."""
         now = self._clock()
         sent = self._sent.pop(call.key)
-        if reply is not None and verdict is not None:
-            self._learn(sent, reply, verdict, now)
-            if verdict.prompt_tokens or verdict.completion_tokens:
-                self._reservation.observe(call, verdict)
-                used = verdict.prompt_tokens, verdict.completion_tokens
-                self._tokens.settle(sent.tokens, *used, now)
-            elif reply.fault is None and verdict.call_class not in PAID:
-                # An error that was answered wrote nothing; what is unknown stays as it was counted.
-                self._tokens.settle(sent.tokens, call.prompt_tokens, 0, now)
-        self._congestion.over()
-        self._go_on()
+        try:
+            if reply is not None and verdict is not None:
+                self._settle(call, sent, reply, verdict, now)
+        finally:  # whatever a reply's headers hold, its place is the next one's
+            self._congestion.over()
+            self._go_on()
+
+    def _settle(
+        self, call: PendingCall, sent: _Sent, reply: Reply, verdict: Verdict, now: float
+    ) -> None:
+        self._learn(sent, reply, verdict, now)
+        if verdict.metered:
+            self._reservation.observe(call, verdict)
+            used = verdict.prompt_tokens, verdict.completion_tokens
+            self._tokens.settle(sent.tokens, *used, now)
+        elif reply.fault is None and verdict.call_class not in PAID:
+            # An error that was answered wrote nothing; what is unknown stays as it was counted.
+            self._tokens.settle(sent.tokens, call.prompt_tokens, 0, now)
 
     def refuse(self, call_class: CallClass, until: float = math.inf) -> None:
         """End all calls unsent that wait, or that come until a time, in ``call_class``."""
@@ -241,7 +264,8 @@ class LaneAdmission:
 class Limits:
     """The limits of one engine, lane by lane; see ``Admission``.
 
-    A rejected key, an unknown model or a spent quota ends all later calls of the engine unsent.
+    A rejected key or a spent quota ends all later calls to the endpoint unsent; one model that it
+    refuses is no reason to (see ``transforms.llm.model_access``).
     """
 
     def __init__(self, settings: EngineSettings, clock: Clock = time.monotonic) -> None:
@@ -261,7 +285,7 @@ class Limits:
 
     def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
         """Tell the call's lane, and all of them when no call can succeed any more."""
-        if verdict is not None and verdict.call_class in _FINAL:
+        if verdict is not None and verdict.call_class in _FINAL and not verdict.of_model:
             self._final = verdict.call_class
             for each in self._lanes.values():
                 each.refuse(self._final)

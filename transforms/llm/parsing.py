@@ -16,7 +16,10 @@ DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text; NaN and Infinity are no JSON.
+    """Return the value of a JSON text; NaN and Infinity are no JSON, and a BOM is passed over.
+
+    A number too great for a float (1e999) is read as infinity: to look for such would take longer
+    than reading does, so whoever writes values or uses them as numbers has to see to it.
 
     pydantic's reader takes a third of the standard library's time and gives the same values. What
     it refuses goes to the standard library, which also takes lone surrogates.
@@ -29,4 +32,4 @@ def parse_json(text: str | bytes) -> Any:
         return from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError):
         plain = text if isinstance(text, str) else text.decode("utf-8", "surrogatepass")
-        return DECODER.decode(plain)
+        return DECODER.decode(plain.removeprefix("\ufeff"))

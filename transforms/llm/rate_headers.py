@@ -4,13 +4,15 @@ Two families are in use. ``x-ratelimit-(limit|remaining|reset)-(requests|tokens)
 that of those who do as it does; its resets are durations such as ``6m0s``, ``1s``, ``20ms``. The
 other is the IETF's (draft-ietf-httpapi-ratelimit-headers): today ``RateLimit-Policy: "name";q=..;
 w=..`` and ``RateLimit: "name";r=..;t=..``, where ``qu`` names what a policy counts if that is not
-requests; in older drafts ``RateLimit-Limit``, ``-Remaining`` and ``-Reset`` (seconds). Of several
-policies for the same the first counts. Where a header is absent or has another form, nothing is
-known.
+requests. In older drafts it is ``RateLimit-Limit``, ``-Remaining`` and ``-Reset`` (seconds) or
+``RateLimit: limit=.., remaining=.., reset=..``, and the window stands as ``100;w=60`` behind the
+limit or in ``RateLimit-Policy``. Of several policies for the same the first counts. Where a header
+is absent or has another form, nothing is known.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,6 +23,7 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MEMBER = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s,;"]+)((?:\s*;\s*[a-z]+=(?:"[^"]*"|[^\s,;]+))*)')
 _PARAMETER = re.compile(r';\s*([a-z]+)="?([^";,\s]+)"?')
+_STATE = re.compile(r"\b(limit|remaining|reset)\s*=\s*(\d+)")
 #: A limit whose reset lies further ahead counts by the hour or day: no limit a minute.
 _MINUTE_RESET = 90.0
 
@@ -72,17 +75,27 @@ def _ietf(headers: Mapping[str, str], kind: str) -> Window | None:
         policy, state = policies.get(name, {}), states.get(name, {})
         if policy.get("qu", "requests") == kind:
             told = policy.get("q"), policy.get("w"), state.get("r"), state.get("t")
-            return Window(*(_number(each) for each in told))
+            window = Window(*(_number(each) for each in told))
+            if window.limit is not None or window.remaining is not None:
+                return window
     return None
 
 
 def _old_ietf(headers: Mapping[str, str]) -> Window | None:
+    state = dict(_STATE.findall(headers.get("ratelimit", "")))
     limit, remaining, reset = (
-        _number(headers.get(f"ratelimit-{name}")) for name in ("limit", "remaining", "reset")
+        _number(headers.get(f"ratelimit-{name}", state.get(name)))
+        for name in ("limit", "remaining", "reset")
     )
     if limit is None and remaining is None:
         return None
-    return Window(limit, None, remaining, reset)
+    seconds = None
+    # The limit and, behind it or in a header of their own, policies: limits with their windows.
+    for name in ("ratelimit-limit", "ratelimit-policy"):
+        for policy, parameters in _members(headers.get(name)).items():
+            if seconds is None and _number(policy) == limit:
+                seconds = _number(parameters.get("w"))
+    return Window(limit, seconds, remaining, reset)
 
 
 def _members(value: str | None) -> dict[str, dict[str, str]]:
@@ -93,14 +106,18 @@ def _members(value: str | None) -> dict[str, dict[str, str]]:
 
 def _number(value: str | None) -> float | None:
     found = _NUMBER.match((value or "").strip())
-    return float(found[0]) if found else None
+    return _finite(float(found[0])) if found else None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def duration(value: str | None) -> float | None:
     """Return the seconds of ``6m0s``, ``1s``, ``20ms``, ``1h2m`` or a bare number of seconds."""
     text = (value or "").strip().lower()
     if _NUMBER.fullmatch(text):
-        return float(text)
+        return _finite(float(text))
     if not _DURATION.fullmatch(text):
         return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    return _finite(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))

@@ -15,7 +15,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from transforms.llm.prompts import Prompt
-from transforms.llm.settings import EngineSettings, StructuredMode
+from transforms.llm.settings import LENGTHS, EngineSettings, StructuredMode
 from transforms.llm.tokens import (
     TOKENS_BEFORE_ANSWER,
     TOKENS_PER_MESSAGE,
@@ -27,7 +27,6 @@ from transforms.llm.tokens import (
 #: Goes up whenever the same call would get another key or another body.
 KEY_VERSION = 1
 
-_LENGTHS = ("max_completion_tokens", "max_tokens")
 _HERE = "\x00question\x00"
 #: What a request without a bound on its answer is counted with.
 _UNBOUNDED_TOKENS = 4096
@@ -59,9 +58,7 @@ class RequestForm:
         #: The prompt's id and the model, under which its calls are counted.
         self.label = f"{prompt.id} {self.model}"
         #: The most that an answer may have.
-        self.completion_tokens = next(
-            (fields[name] for name in _LENGTHS if name in fields), _UNBOUNDED_TOKENS
-        )
+        self.completion_tokens = answer_bound(fields)
         self._tokens = _token_counting(settings, fields["messages"])
         self._shared_hash = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
 
@@ -98,6 +95,14 @@ class RequestForm:
         return self._head + question + tail
 
 
+def answer_bound(body: Mapping[str, Any]) -> int:
+    """Return the most tokens that one answer to a request may have, as far as its body says.
+
+    Of two bounds an endpoint may heed either.
+    """
+    return max((int(body[name]) for name in LENGTHS if body.get(name)), default=_UNBOUNDED_TOKENS)
+
+
 def _body(settings: EngineSettings, prompt: Prompt, room: int) -> dict[str, Any]:
     messages = [*(dict(message) for message in prompt.prefix), {"role": "user", "content": _HERE}]
     if settings.structured is not StructuredMode.JSON_SCHEMA:
@@ -110,7 +115,7 @@ def _body(settings: EngineSettings, prompt: Prompt, room: int) -> dict[str, Any]
         **settings.extra(),
     }
     body = {name: value for name, value in body.items() if value is not None}
-    for length in _LENGTHS:
+    for length in LENGTHS:
         if length in body:
             body[length] *= room
     return body

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,16 +25,29 @@ from transforms.llm.client import Reply
 class Outcome(NamedTuple):
     """The last reply to a request and what it amounts to; no reply when it was never sent.
 
-    ``seconds`` is how long that reply took.
+    ``seconds`` is how long that reply took; ``earlier`` are the tokens of prompts and answers, and
+    the cached ones, that replies before it used.
     """
 
     reply: Reply | None
     verdict: Verdict
     attempts: int
     seconds: float = 0.0
+    earlier: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        """The tokens of prompts and answers, and the cached ones, that all replies used."""
+        prompt, completion, cached = self.earlier
+        last = self.verdict
+        return (
+            prompt + last.prompt_tokens,
+            completion + last.completion_tokens,
+            cached + last.cached_tokens,
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RetryRule:
     """How failures of one class are met: bounds of the waits in seconds, and most attempts after.
 
@@ -52,6 +66,8 @@ RULES = {
     # Each has taken the longest a call may take, and its answer may have been paid for.
     CallClass.TIMEOUT: RetryRule(0.5, 30.0, most=2),
 }
+#: Of a 200 without an answer in it, which may have been paid for as well.
+_UNREADABLE = RetryRule(0.5, 30.0, most=2)
 #: Seconds at random beyond what the endpoint asks for: never earlier, and not all at once.
 _SPREAD = 1.0
 
@@ -80,21 +96,23 @@ class Retrying:
         # tenacity counts the failed attempt as its first. It comes in only here because it would
         # cost every call what parsing its answer costs, and nearly none needs it.
         known: Outcome | None = failed
-        failures: dict[CallClass, int] = {}
+        failures: Counter[RetryRule] = Counter()
 
         async def next_attempt() -> Outcome:
             nonlocal known
             outcome, known = known, None
             outcome = outcome or await attempt()
-            failures[outcome.verdict.call_class] = failures.get(outcome.verdict.call_class, 0) + 1
+            rule = _rule(outcome)
+            if rule is not None:
+                failures[rule] += 1
             return outcome
 
         def stop(state: RetryCallState) -> bool:
-            call_class = _outcome(state).verdict.call_class
-            most = RULES[call_class].most
+            rule = _rule(_outcome(state))
             return (
                 state.attempt_number > self._retries
-                or (most is not None and failures[call_class] > most)
+                or rule is None
+                or (rule.most is not None and failures[rule] > rule.most)
                 or self._too_late(state)
             )
 
@@ -111,7 +129,8 @@ class Retrying:
     def _wait(self, state: RetryCallState) -> float:
         """Return seconds before the next attempt: what the endpoint asks for, else ever longer."""
         outcome = _outcome(state)
-        rule = RULES[outcome.verdict.call_class]
+        rule = _rule(outcome)
+        assert rule is not None  # noqa: S101 - others have ended
         asked = retry_after(outcome.reply.headers) if outcome.reply else None
         if asked is not None:
             return asked + self._random.uniform(0.0, min(_SPREAD, rule.longest_wait))
@@ -122,6 +141,11 @@ class Retrying:
 def _worth_another(outcome: Outcome) -> bool:
     # What was refused admission will be refused again.
     return outcome.verdict.call_class in RULES and outcome.reply is not None
+
+
+def _rule(outcome: Outcome) -> RetryRule | None:
+    verdict = outcome.verdict
+    return _UNREADABLE if verdict.is_unreadable else RULES.get(verdict.call_class)
 
 
 def _outcome(state: RetryCallState) -> Outcome:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from transforms.llm.answers import usage_of
 from transforms.llm.parsing import parse_json
 
 
-def split_choices(body: str) -> list[str]:
+def split_choices(body: str) -> list[str] | None:
     """Return the replies that the choices of a reply would have been, one by one, in their order.
 
     Together they used what the reply did: the question's tokens stand with the first one, those of
     the answers are divided evenly, since nothing tells them apart. A body without choices gives
-    none.
+    none, and one that holds what can't be written as JSON again (1e999 is read as infinity) None.
     """
     try:
         reply = parse_json(body)
@@ -28,17 +29,18 @@ def split_choices(body: str) -> list[str]:
         own = {**reply, "choices": [choice]}
         if isinstance(usage, dict):
             own["usage"] = _part(usage, place, len(choices))
-        replies.append(json.dumps(own, separators=(",", ":")))
+        try:
+            replies.append(json.dumps(own, separators=(",", ":"), allow_nan=False))
+        except (ValueError, RecursionError):
+            return None
     return replies
 
 
 def _part(usage: dict[str, Any], place: int, parts: int) -> dict[str, Any]:
-    prompt, completion = (
-        count if isinstance(count := usage.get(name), int) and count > 0 else 0
-        for name in ("prompt_tokens", "completion_tokens")
-    )
-    whole, left = divmod(completion, parts)
-    received = whole + (place < left)
+    whole = usage_of(usage)
+    each, left = divmod(whole.completion, parts)
+    received = each + (place < left)
     if place == 0:
-        return {**usage, "completion_tokens": received, "total_tokens": prompt + received}
+        total = whole.prompt + received
+        return {**usage, "completion_tokens": received, "total_tokens": total}
     return {"prompt_tokens": 0, "completion_tokens": received, "total_tokens": received}

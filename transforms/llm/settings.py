@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +14,9 @@ from transforms.llm.api_key import DEFAULT_SOURCE, key_of_worker
 from transforms.llm.prices import Price
 from transforms.llm.routes import Route
 from transforms.llm.shared_cache import SharedCache
+
+#: The parameters that bound an answer's tokens; a prompt sets the second one.
+LENGTHS = ("max_completion_tokens", "max_tokens")
 
 
 class StructuredMode(str, Enum):
@@ -101,20 +105,27 @@ class EngineSettings:
     def __post_init__(self) -> None:
         if not self.endpoint:
             object.__setattr__(self, "endpoint", endpoint_identity(self.base_url))
-        if not isinstance(json.loads(self.extra_body), dict):
+        extra = json.loads(self.extra_body)
+        if not isinstance(extra, dict):
             raise ValueError("extra_body must be a JSON object")
+        check_lengths(extra)
         if self.samples_per_call < 1 or (self.samples_per_call > 1 and self.batch is not None):
             raise ValueError("a call asks for at least one sample, and in a batch for just one")
         if self.max_cost is not None and any(each.price is None for each in self.endpoints):
             raise ValueError("max_cost needs the price of every model")
+        if self.max_cost is not None and not all(
+            is_bounded(each.extra()) for each in self.endpoints
+        ):
+            raise ValueError("max_cost needs a bound on the length of every answer")
         if bool(self.further) != bool(self.routes):
             raise ValueError("further endpoints need routes, and routes them")
         if any(number >= len(self.endpoints) for each in self.routes for number in each.endpoints):
             raise ValueError("a route leads to an endpoint that there isn't")
         if self.concurrency < 1 or self.timeout <= 0 or self.retries < 0:
             raise ValueError("concurrency and timeout must be positive, retries not negative")
-        if any(limit is not None and limit <= 0 for limit in (self.rpm, self.tpm)):
-            raise ValueError("rpm and tpm must be positive")
+        limits = (self.rpm, self.tpm)
+        if any(limit is not None and not 0 < limit < math.inf for limit in limits):
+            raise ValueError("rpm and tpm must be positive and finite")
         if not 1 <= self.lane_count <= self.concurrency:
             raise ValueError("each lane needs a place in flight")
 
@@ -157,6 +168,23 @@ class EngineSettings:
         """Return ``extra_body`` as a mapping."""
         extra: dict[str, Any] = json.loads(self.extra_body)
         return extra
+
+
+def check_lengths(extra: Mapping[str, Any]) -> None:
+    """Check the bounds on an answer's length in an extra body.
+
+    Raises:
+        ValueError: one is neither null nor a whole, positive number.
+    """
+    for name in LENGTHS:
+        length = extra.get(name)
+        if length is not None and (type(length) is not int or length < 1):
+            raise ValueError(f"{name} must be a whole, positive number of tokens, or null")
+
+
+def is_bounded(extra: Mapping[str, Any]) -> bool:
+    """Return whether requests with this extra body bound their answers' length."""
+    return "max_tokens" not in extra or any(extra.get(name) for name in LENGTHS)
 
 
 def is_loopback(base_url: str) -> bool:

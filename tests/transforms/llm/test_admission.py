@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from transforms.llm.admission import AdmissionChain, PendingCall
 from transforms.llm.answers import Verdict
 from transforms.llm.calls import CallClass
@@ -48,6 +50,17 @@ def test_who_passes_all_has_taken_of_all_until_it_is_settled_or_withdrawn() -> N
         assert (first.settled, second.settled) == (1, 1)
 
     asyncio.run(main())
+
+
+def test_one_that_fails_at_it_keeps_the_outcome_from_no_other() -> None:
+    class Failing(Counting):
+        def settle(self, call: PendingCall, reply: Reply | None, verdict: Verdict | None) -> None:
+            raise OverflowError
+
+    first, last = Counting(), Counting()
+    with pytest.raises(OverflowError):
+        AdmissionChain(first, Failing(), last).settle(CALL, None, None)
+    assert (first.settled, last.settled) == (1, 1)
 
 
 def test_who_is_refused_gives_back_what_earlier_admissions_gave() -> None:

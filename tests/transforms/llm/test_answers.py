@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.llm.answers import PAID, Verdict, classify, retry_after
+from transforms.llm.answers import PAID, Verdict, classify, retry_after, usage_of
 from transforms.llm.calls import CallClass
 from transforms.llm.fake_endpoint.replies import completion
 from transforms.llm.json_schema import validator
@@ -34,6 +34,17 @@ def error(code: Any, kind: str = "some_error", message: str = "m") -> str:
     return json.dumps({"error": {"message": message, "type": kind, "code": code}})
 
 
+def flagged(**metadata: Any) -> str:
+    return json.dumps({"error": {"code": 403, "message": "flagged", "metadata": metadata}})
+
+
+def broken_off(code: int) -> str:
+    """A choice that a gateway's provider did not finish."""
+    reply = json.loads(completion('{"u":', finish_reason="error"))
+    reply["choices"][0]["error"] = {"code": code, "message": "m"}
+    return json.dumps(reply)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "expected"),
     [
@@ -41,6 +52,14 @@ def error(code: Any, kind: str = "some_error", message: str = "m") -> str:
         (400, error(None, message="rate limit content_filter 429"), CallClass.REQUEST),
         (400, error("content_filter"), CallClass.CONTENT_FILTER),
         (400, error("content_policy_violation"), CallClass.CONTENT_FILTER),
+        (400, error("invalid_prompt"), CallClass.CONTENT_FILTER),
+        (400, error("data_inspection_failed"), CallClass.CONTENT_FILTER),
+        (403, flagged(reasons=["violence"], flagged_input="..."), CallClass.CONTENT_FILTER),
+        (403, flagged(provider_name="one"), CallClass.AUTH),
+        (401, flagged(reasons=[]), CallClass.AUTH),
+        (200, flagged(reasons=["violence"]), CallClass.CONTENT_FILTER),
+        (200, broken_off(502), CallClass.SERVER),
+        (200, broken_off(429), CallClass.RATE_LIMITED),
         (401, error("invalid_api_key"), CallClass.AUTH),
         (402, error(402), CallClass.BUDGET),
         (403, error(None), CallClass.AUTH),
@@ -66,6 +85,7 @@ def error(code: Any, kind: str = "some_error", message: str = "m") -> str:
         (200, error("weird"), CallClass.SERVER),
         (204, "", CallClass.SERVER),
         (200, completion(GOOD), CallClass.OK),
+        (200, "\ufeff" + completion(GOOD), CallClass.OK),
         (200, completion(GOOD, refusal="no"), CallClass.REFUSED),
         (200, completion(None, refusal="no", finish_reason="length"), CallClass.REFUSED),
         (200, completion("", finish_reason="content_filter"), CallClass.CONTENT_FILTER),
@@ -124,8 +144,46 @@ def test_details_never_quote_what_was_said() -> None:
 def test_tokens_are_what_the_endpoint_says() -> None:
     verdict = judged(200, completion(GOOD, tokens=7))
     assert (verdict.prompt_tokens, verdict.completion_tokens) == (100, 7)
-    odd = json.dumps({"choices": [{"message": {"content": GOOD}}], "usage": {"prompt_tokens": "3"}})
-    assert judged(200, odd).prompt_tokens == 0
+    assert (verdict.metered, verdict.status) == (True, 200)
+    without = judged(200, '{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":0}}')
+    assert (without.call_class, without.prompt_tokens) == (CallClass.SERVER, 9)
+    assert without.metered
+    assert without.is_unreadable
+    assert not judged(200, error(502)).is_unreadable
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 250, "completion_tokens": 20}, (250, 20, 0, True)),
+        ({"prompt_tokens": 250, "completion_tokens": 0}, (250, 0, 0, True)),
+        ({"prompt_tokens": 250.0, "completion_tokens": 500.0}, (250, 500, 0, True)),
+        # What the model thought is in the total alone.
+        ({"prompt_tokens": 250, "completion_tokens": 20, "total_tokens": 762}, (250, 512, 0, True)),
+        ({"prompt_tokens": 250, "completion_tokens": 20, "total_tokens": 1}, (250, 20, 0, True)),
+        (
+            {"prompt_tokens": 250, "completion_tokens": None, "total_tokens": 260},
+            (250, 10, 0, True),
+        ),
+        ({"completion_tokens": 20, "total_tokens": 270}, (250, 20, 0, True)),
+        ({"prompt_tokens": 250}, (250, 0, 0, False)),
+        ({"prompt_tokens": 250, "completion_tokens": 0.5}, (250, 0, 0, False)),
+        ({"prompt_tokens": True, "completion_tokens": "3"}, (0, 0, 0, False)),
+        ({"prompt_tokens": -1, "completion_tokens": 20}, (0, 20, 0, False)),
+        ({"prompt_tokens": 10**400, "completion_tokens": 1e999}, (10**9, 0, 0, False)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 64},
+            },
+            (9, 1, 9, True),
+        ),
+        (None, (0, 0, 0, False)),
+    ],
+)
+def test_usage_is_whole_or_known_not_to_be(usage: object, expected: tuple[Any, ...]) -> None:
+    assert usage_of(usage) == expected
 
 
 @given(
@@ -166,6 +224,7 @@ NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
         ({"retry-after": "Mon, 30 Nov 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "Mon, 30 Nov 2026 12:00:10 -0000"}, 10.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "nan"}, None),

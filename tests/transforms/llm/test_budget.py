@@ -40,7 +40,7 @@ def call(
 
 
 def used(prompt: int, completion: int, cached: int = 0) -> Verdict:
-    return Verdict(CallClass.OK, {}, None, prompt, completion, cached)
+    return Verdict(CallClass.OK, {}, None, prompt, completion, cached, metered=True)
 
 
 def test_calls_are_bounded_by_number() -> None:
@@ -147,6 +147,8 @@ def test_who_is_cancelled_in_the_moment_of_admission_gives_it_back() -> None:
         (OK, used(30, 10), 0.04),
         (OK, used(30, 10, cached=20), 0.03),
         (OK, Verdict(CallClass.OK, {}), 0.1),  # it does not say what it used
+        (OK, Verdict(CallClass.OK, {}, None, 30), 0.1),  # nor what the answer did
+        (OK, Verdict(CallClass.SERVER, None, None, 30, 10, metered=True), 0.04),
         (client.Reply(429, "{}", {}), Verdict(CallClass.RATE_LIMITED), 0.0),
         (client.Reply(500, "{}", {}), Verdict(CallClass.SERVER), 0.0),
         (client.Reply(0, "", {}, CallClass.TIMEOUT), Verdict(CallClass.TIMEOUT), 0.1),
@@ -261,6 +263,23 @@ def test_repeats_count_as_calls(prompt: Prompt, settings: Make) -> None:
         assert endpoint.requests == 4
     assert classes.count(CallClass.OK) == 2
     assert classes.count(CallClass.BUDGET) == 2
+
+
+def test_what_replies_used_that_were_asked_for_again_is_counted(
+    prompt: Prompt, settings: Make
+) -> None:
+    empty = '{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":30}}'
+    good = completion('{"utterance": "Well, that was late."}', tokens=7)
+    with FakeEndpoint(lambda index, _: Reply(body=good if index else empty)) as endpoint:
+        counts: Counter[str] = Counter()
+
+        async def once(item: str, caller: Caller) -> bool:
+            return (await caller(prompt, {"situation": item})).ok
+
+        given = settings(endpoint.base_url)
+        assert engine(given).submit(0, ["a"], once, counts).result(60) == [True]
+        assert counts["calls_sent"] == 2
+        assert (counts["tokens_prompt"], counts["tokens_completion"]) == (170, 37)
 
 
 def test_cached_prompt_tokens_are_read_from_the_reply(prompt: Prompt, settings: Make) -> None:

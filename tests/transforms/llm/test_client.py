@@ -88,6 +88,14 @@ def full_listener() -> Iterator[int]:
             one.close()
 
 
+def test_a_reply_that_the_package_can_not_read_is_a_fault_and_raises_nothing() -> None:
+    odd = Reply(status=500, body="<p>", headers={"Content-Type": "text/html; charset=hex"})
+    with FakeEndpoint(lambda index, body: odd) as endpoint:
+        reply = sent(endpoint.base_url)
+    assert reply.fault is CallClass.SERVER
+    assert (reply.reached, "charset" in str(reply.detail)) == (True, False)
+
+
 def test_no_connection_in_time() -> None:
     with full_listener() as port:
         reply = sent(f"http://127.0.0.1:{port}/v1", timeout=30, connect_timeout=0.2)

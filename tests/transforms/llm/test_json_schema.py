@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.llm.json_schema import check_strict, validator
+from transforms.llm.parsing import parse_json
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -68,6 +69,12 @@ def test_says_where_and_never_what() -> None:
     assert validate({"vote": "casual"}) == "/rots: missing"
     fault = validate({"vote": "casual", "rots": ["x"], "harmful": 1})
     assert fault == "/: has a property that the schema does not name"
+
+
+def test_what_is_too_great_for_a_number_is_none() -> None:
+    validate = validator({"type": ["number", "null"]})
+    assert validate(parse_json("1e308")) is validate(None) is None
+    assert validate(parse_json("1e309")) == "/: not of type number or null"
 
 
 @pytest.mark.parametrize(

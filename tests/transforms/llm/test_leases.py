@@ -91,10 +91,11 @@ def test_a_budget_that_was_spent_by_others_is_refused(tmp_path: Path) -> None:
         heir = LaneBudget(None, 0.25, PRICES, str(tmp_path), 0)
         outcomes = [await first.admit(call())]
         outcomes.append(await heir.admit(call()))
-        first.settle(call(), OK, Verdict(CallClass.OK, {}, None, 20, 5))  # it took 0.025
-        heir.settle(call(), OK, Verdict(CallClass.OK, {}, None, 20, 5))
+        used = Verdict(CallClass.OK, {}, None, 20, 5, metered=True)
+        first.settle(call(), OK, used)  # it took 0.025
+        heir.settle(call(), OK, used)
         outcomes.append(await heir.admit(call()))  # what its own lease had left, and the rest
-        heir.settle(call(), OK, Verdict(CallClass.OK, {}, None, 20, 20))
+        heir.settle(call(), OK, used._replace(completion_tokens=20))
         outcomes.append(await heir.admit(call()))
         return outcomes
 

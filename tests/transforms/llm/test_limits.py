@@ -26,7 +26,7 @@ from transforms.llm.settings import EngineSettings
 
 Make = Callable[..., EngineSettings]
 
-OK = Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20)
+OK = Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20, metered=True)
 LIMITED = Verdict(CallClass.RATE_LIMITED)
 WAIT = 60
 _names = itertools.count()
@@ -132,6 +132,33 @@ def test_a_final_class_ends_those_that_wait_and_those_that_come() -> None:
     run(main)
 
 
+def test_a_model_that_is_refused_leaves_the_others_of_its_endpoint_alone() -> None:
+    async def main() -> None:
+        gate, first = limits(concurrency=2), call()
+        await gate.admit(first)
+        gate.settle(first, reply(), Verdict(CallClass.AUTH, status=404))
+        assert await gate.admit(call()) is None
+
+    run(main)
+
+
+def test_whatever_a_reply_holds_its_place_is_free_again() -> None:
+    async def main() -> None:
+        gate, first, second = limits(concurrency=1), call(), call()
+        odd = reply(retry_after="Wed, 21 Oct 99999999999999999999 07:28:00 GMT")
+        many = "9" * 400
+        for headers in (odd, reply(x_ratelimit_limit_requests=many), reply(ratelimit_reset=many)):
+            await gate.admit(first)
+            gate.settle(first, headers, LIMITED)
+            gate._lane(first)._congestion.resume = 0.0
+        await gate.admit(first)
+        with pytest.raises(AttributeError):  # a fault of the program
+            gate.settle(first, ClientReply(200, "", None), OK)  # type: ignore[arg-type]
+        assert await gate.admit(second) is None
+
+    run(main)
+
+
 def test_a_place_that_is_withdrawn_is_the_next_ones() -> None:
     async def main() -> None:
         gate, first, second = limits(concurrency=1, rpm=60), call(), call()
@@ -192,9 +219,10 @@ def tokens_left(used: Verdict | None, answer: ClientReply | None) -> bool:
 @pytest.mark.parametrize(
     ("used", "answer", "left"),
     [
-        (Verdict(CallClass.OK, prompt_tokens=20, completion_tokens=5), reply(), True),
-        (Verdict(CallClass.OK, prompt_tokens=60, completion_tokens=20), reply(), False),
+        (OK._replace(prompt_tokens=20, completion_tokens=5), reply(), True),
+        (OK, reply(), False),
         (Verdict(CallClass.OK), reply(), False),  # it does not say: what was counted stays
+        (Verdict(CallClass.OK, prompt_tokens=20), reply(), False),
         (Verdict(CallClass.SERVER), reply(), True),  # its prompt alone counts
         (Verdict(CallClass.TIMEOUT), ClientReply(0, "", {}, CallClass.TIMEOUT), False),
         (None, None, False),  # broken off
@@ -226,6 +254,30 @@ def test_limits_are_learned_from_headers_and_the_users_stand_where_they_are_lowe
         assert await allowed({"lanes": 4}, **hundred) == 25
         day = {"x_ratelimit_limit_requests": "100", "x_ratelimit_reset_requests": "9h"}
         assert await allowed({}, **day) == 0.0
+
+    run(main)
+
+
+def test_a_call_longer_than_its_lanes_share_of_a_limit_that_was_told_waits_for_longer() -> None:
+    async def main() -> None:
+        clock, first = Clock(), call()
+        settings = EngineSettings("http://localhost/v1", "fake", "cache", lanes=8, rate_margin=0)
+        gate = Limits(settings, clock)
+        assert await gate.admit(first) is None
+        told = reply(x_ratelimit_limit_tokens="400", x_ratelimit_remaining_tokens="400")
+        gate.settle(first, told, Verdict(CallClass.OK))
+        # Its lane has 50 a minute, and each call needs 100: one goes every two minutes.
+        for _ in range(3):
+            one = call()
+            assert await gate.admit(one) is None
+            gate.settle(one, told, Verdict(CallClass.OK))
+            clock.now += 119.0
+            early = await waits(gate, call())
+            early.cancel()
+            await ticks()
+            clock.now += 1.0
+        longer = call()._replace(prompt_tokens=400)
+        assert await gate.admit(longer) is CallClass.RATE_LIMITED
 
     run(main)
 

@@ -45,6 +45,10 @@ def test_constants_that_json_lacks_are_refused(text: str) -> None:
         parse_json(text)
 
 
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert parse_json("\ufeff[1]") == parse_json("\ufeff[1]".encode()) == [1]
+
+
 def test_lone_surrogates_are_taken() -> None:
     assert parse_json('"\\ud800"') == "\ud800"
     assert parse_json('"\ud800"') == "\ud800"

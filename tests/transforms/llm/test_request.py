@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.llm.prices import Price
 from transforms.llm.prompts import Prompt, Sampling
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.settings import EngineSettings, StructuredMode, endpoint_identity
@@ -125,6 +126,37 @@ def test_the_extra_body_adds_replaces_and_removes(prompt: Prompt) -> None:
     assert sent["max_completion_tokens"] == 60
     with pytest.raises(ValueError, match="messages"):
         body(replace(SETTINGS, extra_body='{"messages": []}'), prompt)
+
+
+@pytest.mark.parametrize(
+    ("extra", "bound"),
+    [
+        ("{}", 100),
+        ('{"max_completion_tokens": 30}', 100),
+        ('{"max_completion_tokens": 130}', 130),
+        ('{"max_tokens": 7}', 7),
+        ('{"max_tokens": null, "max_completion_tokens": 30}', 30),
+        ('{"max_tokens": null}', 4096),
+    ],
+)
+def test_the_greatest_bound_on_an_answer_is_counted_with(
+    prompt: Prompt, extra: str, bound: int
+) -> None:
+    assert RequestForm(replace(SETTINGS, extra_body=extra), prompt).completion_tokens == bound
+
+
+@pytest.mark.parametrize("length", ['"512"', "0", "1.5", "true"])
+def test_a_bound_on_an_answer_is_a_number_of_tokens(length: str) -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        replace(SETTINGS, extra_body=f'{{"max_tokens": {length}}}')
+
+
+def test_a_budget_needs_bounds_on_answers() -> None:
+    price = Price(1, 1, 1)
+    with pytest.raises(ValueError, match="length"):
+        replace(SETTINGS, extra_body='{"max_tokens": null}', max_cost=1, price=price)
+    with pytest.raises(ValueError, match="finite"):
+        replace(SETTINGS, rpm=float("inf"))
 
 
 def test_prompts_with_one_hash_and_other_sampling_have_forms_of_their_own(prompt: Prompt) -> None:

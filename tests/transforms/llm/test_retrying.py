@@ -81,6 +81,15 @@ def test_attempts_are_bounded_in_number_by_class(
     assert len(waits) == made - 1
 
 
+def test_what_a_200_lacks_is_not_paid_for_six_times(waits: list[float]) -> None:
+    async def attempt() -> Outcome:
+        waits.append(0.0)
+        return Outcome(Reply(200, "", {}), Verdict(SERVER, status=200), 1)
+
+    asyncio.run(Retrying(5, 1e9)(attempt))
+    assert waits.count(0.0) == 3
+
+
 def test_no_retries_are_none(waits: list[float]) -> None:
     assert outcomes([SERVER], retries=0)[1] == 1
 

@@ -87,6 +87,35 @@ def test_choices_that_do_not_come_are_asked_for_again(
         assert len(set(texts)) == 4
 
 
+def test_a_reply_that_can_not_be_divided_is_paid_for_once(prompt: Prompt, settings: Make) -> None:
+    def script(index: int, body: Mapping[str, Any]) -> Reply:
+        choices = [Choice(f'{{"utterance":"{index} {number}"}}') for number in range(3)]
+        return Reply(body=Completion(choices, 100, 30).worded()[:-1] + ',"created":1e999}')
+
+    with FakeEndpoint(script) as endpoint:
+        (answers,), _ = asked(settings(endpoint.base_url, samples_per_call=3), prompt, 3)
+        assert [body.get("n") or 1 for body in endpoint.bodies] == [3, 1, 1, 1]
+        assert len({answer.data["utterance"] for answer in answers if answer.data}) == 3
+
+
+def test_items_share_a_call_for_several_samples_only_where_it_is_for_the_same(
+    prompt: Prompt, settings: Make
+) -> None:
+    async def work(samples: str, caller: Caller) -> list[Answer]:
+        numbers = [int(number) for number in samples]
+        return await caller.samples(prompt, {"situation": "the same"}, numbers)
+
+    def script(index: int, body: Mapping[str, Any]) -> Reply:
+        choices = [Choice(f'{{"utterance":"{index} {number}"}}') for number in range(2)]
+        return Reply(body=Completion(choices, 100, 20).worded(), delay=0.1)
+
+    with FakeEndpoint(script) as endpoint:
+        given = settings(endpoint.base_url, samples_per_call=2)
+        first, second = engine(given).submit(0, ["02", "01"], work).result(60)
+        assert endpoint.requests == 2
+        assert len({str(answer.data) for answer in (*first, second[1])}) == 3
+
+
 def test_each_choice_ends_in_a_class_of_its_own(prompt: Prompt, settings: Make) -> None:
     def script(index: int, body: Mapping[str, Any]) -> Reply | None:
         if index:
@@ -129,7 +158,7 @@ def test_a_call_that_fails_fails_for_all_its_samples(
 
 
 def test_faults_leave_no_sample_out(prompt: Prompt, settings: Make) -> None:
-    faults = FaultPlan({"fewer_choices": 0.3, "500": 0.1, "refusal": 0.1})
+    faults = FaultPlan({"fewer_choices": 0.1, "500": 0.1, "refusal": 0.1})
     with FakeEndpoint(faults=faults) as endpoint:
         given = settings(endpoint.base_url, samples_per_call=3, retries=20)
         answers, _ = asked(given, prompt, 3, items=40)
@@ -158,7 +187,12 @@ def test_the_most_that_all_samples_may_cost_is_reserved(prompt: Prompt, settings
 
 def test_parts_use_what_the_whole_used(tmp_path: Path) -> None:
     whole = Completion([Choice("{}")] * 3, 100, 32).worded()
-    parts = [classify(200, body, lambda data: None) for body in split_choices(whole)]
+    parts = [classify(200, body, lambda data: None) for body in split_choices(whole) or []]
     assert [part.prompt_tokens for part in parts] == [100, 0, 0]
     assert [part.completion_tokens for part in parts] == [11, 11, 10]
+    usage = {"prompt_tokens": 100, "completion_tokens": 12.0, "total_tokens": 132}
+    reasoned = json.dumps({**json.loads(whole), "usage": usage})
+    parts = [classify(200, body, lambda data: None) for body in split_choices(reasoned) or []]
+    assert [part.completion_tokens for part in parts] == [11, 11, 10]
+    assert split_choices(whole[:-1] + ',"created":1e999}') is None
     assert split_choices("no JSON") == split_choices("[]") == split_choices("{}") == []

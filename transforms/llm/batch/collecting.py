@@ -159,12 +159,13 @@ def _bring(
         if key not in requests or key in seen:
             continue
         counts = by_prompt.setdefault(requests[key][0], Counter())
+        counts[PROMPT_TOKENS] += verdict.prompt_tokens
+        counts[COMPLETION_TOKENS] += verdict.completion_tokens
         if verdict.call_class in PAID:
             directory = cache
             counts[ANSWERED] += 1
-            counts[PROMPT_TOKENS] += verdict.prompt_tokens
-            counts[COMPLETION_TOKENS] += verdict.completion_tokens
-        elif verdict.call_class is CallClass.REQUEST:
+        elif verdict.call_class is CallClass.REQUEST or verdict.is_unreadable:
+            # Submitted again it would be paid for again, on every run.
             directory = refused
             counts[REFUSED] += 1
         else:

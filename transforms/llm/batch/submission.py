@@ -12,6 +12,7 @@ from transforms.llm.batch.endpoint import PATH, BatchEndpoint, BatchNotMadeError
 from transforms.llm.batch.missing import MissingRequest
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState, Requests
 from transforms.llm.parsing import parse_json
+from transforms.llm.request import answer_bound
 from transforms.llm.settings import EngineSettings
 
 #: Of OpenAI's batches: requests and bytes of an input file.
@@ -85,8 +86,7 @@ class BatchBudget:
         if self._max_cost is None:
             return 0.0
         request = parse_json(body)
-        most = request.get("max_completion_tokens") or request.get("max_tokens") or 0
-        tokens = int(most) * int(request.get("n") or 1)
+        tokens = answer_bound(request) * int(request.get("n") or 1)
         return self._prices[str(request.get("model"))].cost(len(body), tokens)
 
 

@@ -195,6 +195,20 @@ def test_what_the_endpoint_refuses_dies_and_is_not_submitted_again(
     ]
 
 
+def test_what_holds_no_answer_is_paid_for_once(endpoint: FakeEndpoint, dataset: Dataset) -> None:
+    empty = '{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":30}}'
+    dataset.items = {0: ["a"]}
+    endpoint.script = lambda index, body: Reply(body=empty)
+    results = run_to_the_end(dataset)
+    assert [call_class for call_class, _ in results] == [CallClass.SERVER]
+    assert len(endpoint.batches.shown()) == 1
+    (record,) = dataset.records()
+    assert (record.counts["refused"], record.counts["prompt_tokens"]) == (1, 70)
+    endpoint.script = lambda index, body: None
+    by_calls = dataset.results(dataset.settings)
+    assert [call_class for call_class, _ in by_calls] == [CallClass.OK]
+
+
 def test_a_cut_answer_gets_its_larger_retry_by_a_further_batch(
     endpoint: FakeEndpoint, dataset: Dataset
 ) -> None:
