@@ -15,6 +15,7 @@ import pytest
 
 from transforms.llm import congestion, retrying
 from transforms.llm import engine as engine_module
+from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.engine import Engine, engine
 from transforms.llm.fake_endpoint.latency import constant, uniform
@@ -190,6 +191,21 @@ def test_a_fault_of_the_program_ends_the_job_and_is_raised(prompt: Prompt, setti
         with pytest.raises(KeyError):  # the same while the call is replayed
             made.submit(0, names(3)[2:], work).result(WAIT)
         assert one(made, prompt, "afterwards").ok
+
+
+def test_whatever_keeps_a_cache_from_being_closed_is_raised(
+    prompt: Prompt, settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(cache: PartitionCache) -> None:
+        raise KeyError("a fault of the program")
+
+    monkeypatch.setattr(PartitionCache, "close", fault)
+
+    async def work(item: str, caller: Caller) -> bool:
+        return (await caller(prompt, {"situation": item})).ok
+
+    with FakeEndpoint() as endpoint, pytest.raises(KeyError, match="a fault"):
+        engine(settings(endpoint.base_url)).submit(0, ["a"], work).result(30)
 
 
 def test_a_cancelled_future_stops_its_calls(prompt: Prompt, settings: Make) -> None:
