@@ -8,6 +8,7 @@ segment counts, on every run. ``transforms.llm.folders`` says more, also on comp
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -82,7 +83,9 @@ class PartitionCache:
                 self._writer.write(line + b"\n")
             except OSError:
                 # Whatever follows half a record would be lost with it: start another segment.
-                self._writer = None
+                writer, self._writer = self._writer, None
+                with contextlib.suppress(OSError):
+                    writer.close()
                 raise
         self._records.put(key, line)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -159,6 +160,23 @@ def test_a_failed_write_is_raised_and_the_next_record_starts_another_segment(
     assert len(segment_files(tmp_path)) == 2
     assert again.faults == CacheFaults(torn=1)
     assert again.get(key(2)) == (200, "kept")
+
+
+def test_failed_writes_leave_no_file_open_or_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, data: bytes) -> int:
+        raise OSError("disk full")
+
+    cache = filled(tmp_path, 0)
+    monkeypatch.setattr(segments.os, "write", full)
+    before = set(os.listdir("/proc/self/fd"))
+    for number in range(3):
+        with pytest.raises(OSError, match="disk full"):
+            cache.put(key(number), "p.v1", 200, "lost")
+    assert len(segment_files(tmp_path)) == 3
+    assert not any(segments.is_being_written(str(path)) for path in segment_files(tmp_path))
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 0
 
 
 def remote() -> PartitionCache:
