@@ -92,7 +92,7 @@ def remove_finished(path: str, *, only_empty: bool = False) -> bool:
         only_empty: and unless it holds anything.
     """
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = _open_to_lock(path)
     except FileNotFoundError:
         return True
     try:
@@ -106,11 +106,19 @@ def remove_finished(path: str, *, only_empty: bool = False) -> bool:
 
 def is_being_written(path: str) -> bool:
     """Return whether a process is writing the local segment at ``path``."""
-    file = os.open(path, os.O_RDONLY)
+    file = _open_to_lock(path)
     try:
         return not _lock(file)
     finally:
         os.close(file)
+
+
+def _open_to_lock(path: str) -> int:
+    """Open a file for a lock: NFS gives an exclusive one only on what is open for writing."""
+    try:
+        return os.open(path, os.O_RDWR)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY)
 
 
 def _lock(file: int) -> bool:
