@@ -156,6 +156,8 @@ class ItemCaller:
         self, form: RequestForm, prompt: Prompt, keys: Sequence[str], question: bytes
     ) -> tuple[Outcome, bool]:
         assert self._calls is not None  # noqa: S101 - tells the type checker
+        if self._cache.is_behind:
+            await self._cache.caught_up()
         body = form.body(question, len(keys))
         call = PendingCall(
             key=keys[0] if len(keys) == 1 else f"{keys[0]} {len(keys)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.transforms.llm.memory_filesystem import MemoryFileSystem
+from transforms.llm import cache as cache_module
 from transforms.llm import segments
 from transforms.llm.cache import PartitionCache
 from transforms.llm.records import CacheFaults
@@ -250,9 +252,42 @@ def test_many_objects_are_merged_while_work_goes_on(
     assert len(memory.objects) == 1
 
 
-def test_what_cannot_be_written_at_the_end_is_raised(memory: type[MemoryFileSystem]) -> None:
+@pytest.fixture
+def quick_store(memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds of a store's outage are hundredths."""
+    for name in ("FLUSH_SECONDS", "_LONGEST_PAUSE"):
+        monkeypatch.setattr(segments, name, 0.01)
+
+
+@pytest.mark.usefixtures("quick_store")
+def test_closing_waits_for_a_store_that_comes_back(memory: type[MemoryFileSystem]) -> None:
+    memory.refusals = 5
     cache = remote()
-    cache.put(key(0), "p.v1", 200, "x")
-    memory.refusals = 99
-    with pytest.raises(OSError, match="refused"):
+    for number in range(3):
+        cache.put(key(number), "p.v1", 200, f"body {number}")
+    cache.close()
+    assert memory.refusals == 0
+    assert [remote().get(key(number)) for number in range(3)] == [
+        (200, f"body {number}") for number in range(3)
+    ]
+
+
+@pytest.mark.usefixtures("quick_store")
+def test_what_a_store_has_not_taken_for_too_long_is_told_to_be_lost(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cache_module, segments):
+        monkeypatch.setattr(module, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(cache_module, "HOLD_SECONDS", 0.05)
+    memory.refusals = 10**6
+    cache = remote()
+    assert not cache.is_behind
+    asyncio.run(cache.caught_up())
+    cache.put(key(0), "p.v1", 200, "a")
+    cache.put(key(1), "p.v1", 200, "b")
+    while not cache.is_behind:
+        time.sleep(0.01)
+    with pytest.raises(OSError, match="nothing could be written for"):
+        asyncio.run(cache.caught_up())
+    with pytest.raises(OSError, match="2 answers are lost"):
         cache.close()
