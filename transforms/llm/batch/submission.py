@@ -165,15 +165,15 @@ def submit(record: BatchRecord, records: BatchRecords, endpoint: BatchEndpoint) 
         EndpointError: it was refused, or no reply came and the endpoint does not list it.
         OSError: its files can't be read or written.
     """
+    file = endpoint.upload(f"remint-{record.name}", records.input(record))
+    record = records.save(record, input_file=file)
     try:
-        batch = endpoint.create(
-            record.name, endpoint.upload(f"remint-{record.name}", records.input(record))
-        )
+        batch = endpoint.create(record.name, file)
     except BatchNotMadeError:
         records.forget(record)
         raise
     except EndpointError:
-        found = endpoint.find({record.name}, record.created)
+        found = endpoint.find({record.name: file})
         if record.name not in found:
             raise
         batch = found[record.name]

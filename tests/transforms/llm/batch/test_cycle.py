@@ -308,6 +308,55 @@ def test_a_lost_reply_to_the_making_of_a_batch_is_made_up_for_by_its_metadata(
     assert paid_once(endpoint)
 
 
+@pytest.mark.parametrize("kept", ["all", "no metadata", "no date", "an hour early", "late"])
+def test_a_batch_that_was_made_is_found_whatever_the_endpoint_keeps_of_it(
+    kept: str, endpoint: FakeEndpoint, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worded, listed = endpoint.batches._worded, endpoint.batches.shown
+    foreign = {"id": "batch_x", "metadata": {"of": "others"}, "input_file_id": "file-x"}
+
+    def with_foreign_first() -> list[dict[str, Any]]:
+        return [{**listed()[0], **foreign}, *listed()] if listed() else []
+
+    def changed(batch: Any) -> dict[str, Any]:
+        told = worded(batch)
+        changes = {
+            "no metadata": {"metadata": None},
+            "no date": {"created_at": None},
+            "an hour early": {"created_at": told["created_at"] - 7200},
+        }
+        return {**told, **changes.get(kept, {})}
+
+    monkeypatch.setattr(endpoint.batches, "_worded", changed)
+    monkeypatch.setattr(endpoint.batches, "shown", with_foreign_first)
+    with monkeypatch.context() as patched:
+        save = BatchRecords.save
+
+        def unsaved(self: BatchRecords, record: BatchRecord, **changes: Any) -> BatchRecord:
+            if "batch_id" in changes:
+                raise _Killed
+            return save(self, record, **changes)
+
+        patched.setattr(BatchRecords, "save", unsaved)
+        with pytest.raises(_Killed):
+            dataset.run()
+    if kept == "late":
+        monkeypatch.setattr(BatchEndpoint, "find", _late(BatchEndpoint.find, [2]))
+    run_to_the_end(dataset)
+    assert len(listed()) == STEPS
+    assert paid_once(endpoint)
+
+
+def _late(function: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
+    """Return ``function`` so that only its ``left``-th call finds anything."""
+
+    def wrapped(*arguments: Any) -> Any:
+        left[0] -= 1
+        return {} if left[0] else function(*arguments)
+
+    return wrapped
+
+
 def test_a_refused_batch_is_planned_anew(
     endpoint: FakeEndpoint, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
