@@ -17,7 +17,7 @@ from pipelines.endpoints_file import (
 )
 from pipelines.options import RunOptions
 from transforms.errors import OptionError
-from transforms.llm.api_key import read_api_key
+from transforms.llm.api_key import DEFAULT_SOURCE, read_api_key
 from transforms.llm.prices import price_of
 from transforms.llm.routes import Route
 from transforms.llm.settings import (
@@ -63,6 +63,8 @@ def called_endpoints(
         own = _settings(name, entry, options, cache, shared_caches)
         made[name] = replace(own, limits=_limits(entry, own, used, made))
     _check_different(made)
+    if options.batch:
+        _check_keys(made)
     if len(made) == 1:
         return next(iter(made.values()))
     first, *further = made.values()
@@ -163,7 +165,8 @@ def _key_source(name: str, entry: EndpointEntry, options: RunOptions, base_url: 
     source = entry.api_key
     if source is None:
         main = endpoint_identity(options.base_url or PUBLIC_ENDPOINT)
-        source = options.api_key if where in (main, public) else ""
+        others = DEFAULT_SOURCE if where == public else ""
+        source = options.api_key if where == main else others
     is_needed = entry.api_key is not None or where == public
     if is_needed and source.startswith("env:") and read_api_key(source) is None:
         raise OptionError(f"endpoint {name} ({where}) needs a key, and there is none in {source}")
@@ -203,6 +206,22 @@ def _check_different(made: Mapping[str, EngineSettings]) -> None:
         other = places.setdefault((own.endpoint, own.model), name)
         if other != name:
             raise OptionError(f"endpoints {other} and {name} are one: same base URL and model")
+
+
+def _check_keys(made: Mapping[str, EngineSettings]) -> None:
+    """Refuse endpoints whose batches could not be told apart: they are of a base URL and a key.
+
+    Raises:
+        OptionError: two of one base URL have different keys.
+    """
+    keys: dict[str, tuple[str, str]] = {}
+    for name, own in made.items():
+        other, source = keys.setdefault(own.endpoint, (name, own.key_source))
+        if source != own.key_source:
+            raise OptionError(
+                f"endpoints {other} and {name} have one base URL and different keys, whose batches "
+                "can't be told apart: give both one key, or leave --batch out"
+            )
 
 
 def _routes(

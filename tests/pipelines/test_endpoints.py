@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from pipelines.cli import main
+from pipelines.endpoints import called_endpoints
 from pipelines.metricinstruct.command import mint as mint_metricinstruct
 from pipelines.metricinstruct.options import MetricInstructOptions, metricinstruct_parser
 from pipelines.option_parsing import parse
@@ -253,6 +254,14 @@ def test_a_fallback_is_asked_where_the_first_fails_and_stays(
             "'strong' with different extra_body",
         ),
         (
+            ("--batch",),
+            {
+                "endpoints": {"a": {"model": "cheap", "api_key": "file:/a/key"}},
+                "steps": {"vote": "a"},
+            },
+            "main and a have one base URL and different keys",
+        ),
+        (
             ("--max-cost", "1"),
             {"endpoints": {"a": {"model": "gpt-5"}}, "steps": {"others": "a", "vote": "main"}},
             "needs the price of 'strong'",
@@ -270,6 +279,48 @@ def test_what_cannot_be_used_is_refused_before_a_call(
         prosocial(endpoint, tmp_path / "o", *more)
     assert endpoint.requests == 0
     assert not (tmp_path / "o").exists()
+
+
+PUBLIC, GATEWAY = "https://api.openai.com/v1", "https://gateway.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("main_url", "entry", "source"),
+    [
+        (GATEWAY, {}, "env:MAIN_KEY"),
+        (GATEWAY, {"base_url": GATEWAY + "/"}, "env:MAIN_KEY"),
+        (GATEWAY, {"base_url": PUBLIC}, "env:OPENAI_API_KEY"),
+        (GATEWAY, {"base_url": "http://other/v1"}, ""),
+        (GATEWAY, {"base_url": PUBLIC, "api_key": "env:OTHER_KEY"}, "env:OTHER_KEY"),
+        (None, {"base_url": PUBLIC}, "env:MAIN_KEY"),
+        (None, {"base_url": GATEWAY}, ""),
+    ],
+)
+def test_a_key_goes_to_nobody_whom_it_is_not_meant_for(
+    main_url: str | None,
+    entry: dict[str, str],
+    source: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "MAIN_KEY", "OTHER_KEY"):
+        monkeypatch.setenv(name, f"sk-{name}")
+    entries = {"second": {"model": "cheap", **entry}}
+    options = ProsocialOptions(
+        seeds=("socialchemistry=seeds.tsv",),
+        output=str(tmp_path / "o"),
+        crowd="llm",
+        model="strong",
+        base_url=main_url,
+        api_key="env:MAIN_KEY",
+        endpoints=written(tmp_path, endpoints=entries, steps={"vote": "second"}),
+    )
+    steps = {"vote": ("vote.v1",), "respond": ("respond.v1",)}
+    made = called_endpoints(options, str(tmp_path / "cache"), (), steps)
+    assert {own.model: own.key_source for own in made.endpoints} == {
+        "strong": "env:MAIN_KEY",
+        "cheap": source,
+    }
 
 
 def test_every_endpoint_and_model_is_looked_at_first(

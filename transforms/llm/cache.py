@@ -8,13 +8,19 @@ segment counts, on every run. ``transforms.llm.folders`` says more, also on comp
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from transforms.llm.folders import folder_path, read_folder
 from transforms.llm.records import CacheFaults, Records, new_line
-from transforms.llm.segments import SegmentWriter, segment_writer
+from transforms.llm.segments import LONGEST_SECONDS, SegmentWriter, segment_writer
+
+#: From so many seconds on that an answer waits to be written, no call is made for another one.
+HOLD_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
 
 #: What gives the records of a cache of others, loaded when it is called.
 Layer = Callable[[], Records]
@@ -82,9 +88,29 @@ class PartitionCache:
                 self._writer.write(line + b"\n")
             except OSError:
                 # Whatever follows half a record would be lost with it: start another segment.
-                self._writer = None
+                writer, self._writer = self._writer, None
+                with contextlib.suppress(OSError):
+                    writer.close()
                 raise
         self._records.put(key, line)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what was put waits for its store for so long that no more is to be paid for."""
+        writer = self._writer
+        return writer is not None and writer.behind > HOLD_SECONDS
+
+    async def caught_up(self) -> None:
+        """Wait until the store takes again what was put.
+
+        Raises:
+            OSError: it has taken nothing for LONGEST_SECONDS.
+        """
+        while self.is_behind:
+            writer = self._writer
+            if writer is not None and writer.behind > LONGEST_SECONDS:
+                raise OSError(f"{self.path}: nothing could be written for {LONGEST_SECONDS:.0f} s")
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
         """Finish this process's segment.

@@ -207,10 +207,12 @@ class Engine:
 
     def _settle(self, job: Job[Any, Any], error: BaseException | None) -> None:
         try:
-            self._release(job.partition)
-        except OSError as fault:
+            try:
+                self._release(job.partition)
+            finally:
+                self._report.end()
+        except Exception as fault:  # of whatever kind: who waits for the future must be told
             error = error or fault
-        self._report.end()
         if not job.future.set_running_or_notify_cancel():
             return
         if error is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,9 @@ from transforms.llm.parsing import parse_json
 from transforms.llm.records import FORMAT_VERSION
 from transforms.publishing import storage
 
-SEGMENT, COMPACTED = ".jsonl", ".jsonl.zst"
+COMPACTED = ".jsonl.zst"
+#: A segment's name begins with the time by which it counts; any other file is somebody else's.
+_NAME = re.compile(r"[0-9a-f]{16}-[\w-]+(\.merged)?\.jsonl(\.zst)?", re.ASCII)
 #: Of zstandard: higher ones gain nothing on replies and take five times as long.
 _LEVEL = 3
 _CHUNK = 1 << 20
@@ -121,17 +124,17 @@ def _read(path: str, names: Iterable[str]) -> Folder:
     replaced: set[str] = set()
     ours: dict[str, Segment | None] = {}
     for name in names:
-        if name.endswith(COMPACTED):
+        if not _NAME.fullmatch(name):
+            folder.foreign.append(name)
+        elif name.endswith(COMPACTED):
             segment = _compacted(name, storage.read_bytes(storage.join(path, name)))
             if segment is None:
                 folder.foreign.append(name)
             else:
                 ours[name] = segment
                 replaced |= segment.replaces or frozenset()
-        elif name.endswith(SEGMENT):
-            ours[name] = None
         else:
-            folder.foreign.append(name)
+            ours[name] = None
     for name in sorted(ours, key=lambda name: (ours[name] is None, name)):
         if name in replaced:
             folder.replaced.append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from transforms.llm.calling import Calls
 from transforms.llm.calls import Answer, CallClass
 from transforms.llm.latencies import bucket
 from transforms.llm.prompts import Prompt
-from transforms.llm.replay import Miss, gather
+from transforms.llm.replay import Miss, gather, replay
 from transforms.llm.request import RequestForm, RequestForms
 from transforms.llm.retrying import Outcome
 from transforms.llm.samples import split_choices
@@ -117,9 +118,14 @@ class ItemCaller:
         form = self._forms.get(prompt, _ROOM)
         return form.key(form.question(variables), sample)
 
-    def has(self, prompt: Prompt, variables: Mapping[str, Any], sample: int) -> bool:
-        """Return whether the request that a call begins with is answered in the cache."""
-        return self.request(prompt, variables, sample) in self._cache
+    def known(self, prompt: Prompt, variables: Mapping[str, Any], sample: int) -> Answer | None:
+        """Return the answer that the cache alone gives, without a call; None where it has none."""
+        alone = copy.copy(self)
+        alone._calls, alone._counts, alone._delivered = None, Counter(), {}
+        done, answer = replay(alone(prompt, variables, sample=sample))
+        if done:
+            self._add(alone._counts)
+        return answer
 
     async def _answer(
         self, form: RequestForm, prompt: Prompt, question: bytes, sample: int
@@ -154,6 +160,8 @@ class ItemCaller:
         self, form: RequestForm, prompt: Prompt, keys: Sequence[str], question: bytes
     ) -> tuple[Outcome, bool]:
         assert self._calls is not None  # noqa: S101 - tells the type checker
+        if self._cache.is_behind:
+            await self._cache.caught_up()
         body = form.body(question, len(keys))
         call = PendingCall(
             key=keys[0] if len(keys) == 1 else _together(keys),
@@ -184,12 +192,14 @@ class ItemCaller:
             self._cache.put(key, prompt.id, outcome.reply.status, outcome.reply.body)
 
     def _count(self, label: str, counts: Mapping[str, int]) -> None:
+        by_prompt = {counted.of_prompt(label, name): counts[name] for name in counts}
+        self._add({**counts, **by_prompt})
+
+    def _add(self, counts: Mapping[str, int]) -> None:
         for name, number in counts.items():
             self._counts[name] += number
-            self._counts[counted.of_prompt(label, name)] += number
         if self._calls is not None:  # while replaying they are added once at the end
-            by_prompt = {counted.of_prompt(label, name): counts[name] for name in counts}
-            statistics.add({**counts, **by_prompt})
+            statistics.add(counts)
 
 
 def _together(keys: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ class CallLanes(CallPartitions[tuple[int, Frames], Any, Any]):
     """
 
     def start_bundle(self) -> None:
-        """Start with nothing held."""
+        """Start with nothing held; see ``CallPartitions``."""
         super().start_bundle()
         self._waiting: dict[int, deque[int]] = {}
 
@@ -89,9 +89,10 @@ class CallLanes(CallPartitions[tuple[int, Frames], Any, Any]):
         lane: int
         numbers: Iterable[int]
         lane, numbers = element
-        self._waiting[lane] = deque(sorted(numbers))
-        for _ in range(_LANE_PARTITIONS):
-            self._submit_next(lane, timestamp, (window,))
+        with self._broken_off_by_failure():
+            self._waiting[lane] = deque(sorted(numbers))
+            for _ in range(_LANE_PARTITIONS):
+                self._submit_next(lane, timestamp, (window,))
         yield from self._done(leave=len(self._held))
 
     def _follow(self, held: Any) -> None:

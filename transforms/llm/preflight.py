@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from transforms.errors import EndpointError
+from transforms.llm.proxy import environment_proxy
 from transforms.llm.settings import EngineSettings, endpoint_identity, is_loopback
 
 _SHOWN = 5
@@ -23,7 +24,8 @@ def check_endpoint(settings: EngineSettings, api_key: str) -> None:
     in the log. Messages never hold the key, nor credentials of the URL.
 
     Raises:
-        EndpointError: unreachable, key rejected, model unknown, or nothing of the OpenAI kind.
+        EndpointError: unreachable, key rejected, model unknown, nothing of the OpenAI kind, or no
+            proxy that calls can take.
     """
     where = endpoint_identity(settings.base_url)
     source = settings.key_source or "an api_key"
@@ -76,6 +78,7 @@ def _models(settings: EngineSettings, api_key: str, where: str) -> tuple[int, An
     # import the package itself, which takes a third of a second.
     import httpx2
 
+    environment_proxy(settings.base_url)  # which it would take, where the calls can't
     client = httpx2.Client(
         headers={"Authorization": f"Bearer {api_key}"},
         timeout=httpx2.Timeout(SECONDS, connect=settings.connect_timeout),

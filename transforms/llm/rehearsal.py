@@ -135,8 +135,11 @@ class RehearsedCaller(ItemCaller):
         self._counts[of_prompt(form.label, OBSERVED_COMPLETION)] += verdict.completion_tokens
 
     def _count(self, label: str, counts: Mapping[str, int]) -> None:
+        self._add({of_prompt(label, name): number for name, number in counts.items()})
+
+    def _add(self, counts: Mapping[str, int]) -> None:
         for name, number in counts.items():
-            self._counts[of_prompt(label, name)] += number
+            self._counts[name] += number
 
 
 class RehearsePartitions(beam.DoFn):  # type: ignore[misc]

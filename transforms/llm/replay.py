@@ -31,7 +31,7 @@ class Miss:
 
 
 def replay(coroutine: Coroutine[Any, Any, T]) -> tuple[bool, T | None]:
-    """Run ``coroutine`` as far as it gets without waiting.
+    """Run ``coroutine`` as far as it gets without waiting; may be nested.
 
     Returns:
         Whether it came to its end, and its result; if it did not, it has been closed.
@@ -39,15 +39,20 @@ def replay(coroutine: Coroutine[Any, Any, T]) -> tuple[bool, T | None]:
     Raises:
         Exception: whatever the coroutine raises.
     """
-    _mode.replaying = True
+    before, _mode.replaying = _mode.replaying, True
     try:
         coroutine.send(None)
     except StopIteration as end:
         return True, end.value
     finally:
-        _mode.replaying = False
+        _mode.replaying = before
         coroutine.close()
     return False, None
+
+
+def is_replaying() -> bool:
+    """Return whether this thread runs an item without an event loop, where nothing may wait."""
+    return _mode.replaying
 
 
 async def gather(*coroutines: Coroutine[Any, Any, T]) -> list[T]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -169,13 +170,16 @@ class RequestForms:
         #: Most samples that a call may ask for.
         self.samples_per_call = settings.samples_per_call
         # By identity: a prompt is no hash key, and two with the same hash may differ in what was
-        # replaced after loading. The prompt is kept so that its identity stays its own.
-        self._forms: dict[tuple[int, int], tuple[Prompt, RequestForm]] = {}
+        # replaced after loading. A form goes with its prompt, of which each bundle of work brings
+        # a new one; so no other one can have had its identity.
+        self._forms: dict[tuple[int, int], tuple[RequestForm, weakref.ref[Prompt]]] = {}
 
     def get(self, prompt: Prompt, room: int) -> RequestForm:
         """Return the form of ``prompt`` for ``room`` times its tokens."""
-        found = self._forms.get((id(prompt), room))
+        place = id(prompt), room
+        found = self._forms.get(place)
         if found is None:
-            found = prompt, RequestForm(self._settings, prompt, room)
-            self._forms[id(prompt), room] = found
-        return found[1]
+            form = RequestForm(self._settings, prompt, room)
+            found = form, weakref.ref(prompt, lambda _: self._forms.pop(place, None))
+            self._forms[place] = found
+        return found[0]

@@ -3,7 +3,8 @@
 What a run does about a prompt with a fallback is decided by what is cached, so that it is the same
 whenever it is run again: first the answers of all its endpoints are looked for in the cache, in
 their order, and one that is not to be passed over is taken, whichever endpoint gave it. Only where
-there is none, those are called that have not answered yet, in the same order.
+there is none, those are called that have not answered yet, in the same order. One has answered when
+all that its answer takes is cached: its larger retry or its correction, where it needs them, too.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from transforms.llm.calls import Answer, Caller
 from transforms.llm.item_caller import ItemCaller
 from transforms.llm.prompts import Prompt
+from transforms.llm.replay import is_replaying
 from transforms.llm.request import RequestForms
 from transforms.llm.routes import Route
 from transforms.llm.settings import EngineSettings
@@ -87,12 +90,18 @@ class RoutedCaller:
         if len(callers) == 1:
             answers = await callers[0].samples(prompt, variables, samples)
         else:
-            request = callers[0].request(prompt, variables, 0)
-            async with self._routing.lock(self._partition, request):
+            async with self._turn(callers[0], prompt, variables):
                 found = await _first_answers(callers, route, prompt, variables, samples)
             answers = [found[sample] for sample in samples]
         self._progress += len(answers)
         return answers
+
+    def _turn(
+        self, first: ItemCaller, prompt: Prompt, variables: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[Any]:
+        if is_replaying():  # which makes no call, and in a thread to which no lock belongs
+            return nullcontext()
+        return self._routing.lock(self._partition, first.request(prompt, variables, 0))
 
     def _caller(self, number: int) -> ItemCaller:
         found = self._callers.get(number)
@@ -111,21 +120,23 @@ async def _first_answers(
 ) -> dict[int, Answer]:
     found: dict[int, Answer] = {}
     failed: dict[int, dict[int, Answer]] = {sample: {} for sample in samples}
-    for cached in (True, False):
-        for place, caller in enumerate(callers):
-            wanted = [
-                sample
-                for sample, failures in failed.items()
-                if sample not in found
-                and place not in failures
-                and (not cached or caller.has(prompt, variables, sample))
-            ]
-            answers = await caller.samples(prompt, variables, wanted)
-            for sample, answer in zip(wanted, answers, strict=True):
-                if answer.call_class in route.fallback_on:
-                    failed[sample][place] = answer
-                else:
-                    found[sample] = answer
+
+    def take(sample: int, place: int, answer: Answer) -> None:
+        if answer.call_class in route.fallback_on:
+            failed[sample][place] = answer
+        else:
+            found[sample] = answer
+
+    for place, caller in enumerate(callers):
+        for sample in [each for each in failed if each not in found]:
+            known = caller.known(prompt, variables, sample)
+            if known is not None:
+                take(sample, place, known)
+    for place, caller in enumerate(callers):
+        wanted = [each for each in failed if each not in found and place not in failed[each]]
+        answers = await caller.samples(prompt, variables, wanted)
+        for sample, answer in zip(wanted, answers, strict=True):
+            take(sample, place, answer)
     told = {
         sample: _telling([failures[place] for place in sorted(failures)])
         for sample, failures in failed.items()

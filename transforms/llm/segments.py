@@ -18,12 +18,21 @@ FLUSH_SECONDS = 0.5
 FLUSH_BYTES = 1024 * 1024
 #: From so many bytes on a writer's objects become one.
 MERGE_BYTES = 32 * 1024 * 1024
+#: A record may wait so long for the store to take it, in seconds.
+LONGEST_SECONDS = 90.0
+#: The longest pause between two attempts at a store that takes nothing, in seconds.
+_LONGEST_PAUSE = 5.0
 
 logger = logging.getLogger(__name__)
 
 
 class SegmentWriter(Protocol):
     """Takes whole records, each with its line break."""
+
+    @property
+    def behind(self) -> float:
+        """Seconds that a record has been waiting to be written."""
+        ...  # pragma: no cover - protocol
 
     def write(self, record: bytes) -> None:
         """Take one record."""
@@ -52,6 +61,8 @@ class LocalSegment:
     The file is locked as long as it is written, by a lock that the kernel releases with the
     process: a compaction sees by it which segments are finished.
     """
+
+    behind = 0.0
 
     def __init__(self, folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
@@ -92,7 +103,7 @@ def remove_finished(path: str, *, only_empty: bool = False) -> bool:
         only_empty: and unless it holds anything.
     """
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = _open_to_lock(path)
     except FileNotFoundError:
         return True
     try:
@@ -106,11 +117,19 @@ def remove_finished(path: str, *, only_empty: bool = False) -> bool:
 
 def is_being_written(path: str) -> bool:
     """Return whether a process is writing the local segment at ``path``."""
-    file = os.open(path, os.O_RDONLY)
+    file = _open_to_lock(path)
     try:
         return not _lock(file)
     finally:
         os.close(file)
+
+
+def _open_to_lock(path: str) -> int:
+    """Open a file for a lock: NFS gives an exclusive one only on what is open for writing."""
+    try:
+        return os.open(path, os.O_RDWR)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY)
 
 
 def _lock(file: int) -> bool:
@@ -135,11 +154,12 @@ class RemoteSegments:
     """Objects that hold half a second of records each, written by a thread of their own.
 
     Object stores append to nothing, so every flush makes a new object. What could not be written
-    is tried again with the next flush. A killed process loses the records of its last FLUSH_SECONDS
-    and of the write that was under way. In the end, or when they are many, the records are written
-    once more, into one object in place of the small ones, which would take long to read. Its name
-    sorts after theirs, so that no listing misses both; whoever reads both finds the same records
-    twice.
+    is tried again and again; nothing is given up before it has waited for LONGEST_SECONDS, and
+    whoever pays for the records can see by ``behind`` when to wait with further ones. A killed
+    process loses the records of its last FLUSH_SECONDS and of the write that was under way. In the
+    end, or when they are many, the records are written once more, into one object in place of the
+    small ones, which would take long to read. Its name sorts after theirs, so that no listing
+    misses both; whoever reads both finds the same records twice.
     """
 
     def __init__(self, folder: str) -> None:
@@ -147,6 +167,7 @@ class RemoteSegments:
         self._objects = 0
         self._written: list[str] = []
         self._records: list[bytes] = []
+        self._oldest = 0.0  # when the oldest of them was taken
         self._flushed: list[bytes] = []
         self._bytes = 0
         self._closing = False
@@ -154,16 +175,23 @@ class RemoteSegments:
         self._thread = threading.Thread(target=self._run, name="remint-cache", daemon=True)
         self._thread.start()
 
+    @property
+    def behind(self) -> float:
+        """Seconds that a record has been waiting to be written."""
+        return time.monotonic() - self._oldest if self._records else 0.0
+
     def write(self, record: bytes) -> None:
         """Take one record; it is in an object some seconds later."""
         with self._changed:
+            if not self._records:
+                self._oldest = time.monotonic()
             self._records.append(record)
             self._bytes += len(record)
             if self._bytes >= FLUSH_BYTES:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Write what is left.
+        """Write what is left, trying for as long as it may wait.
 
         Raises:
             OSError: it could not be written.
@@ -172,10 +200,23 @@ class RemoteSegments:
             self._closing = True
             self._changed.notify()
         self._thread.join()
-        self._flush()
+        pause = FLUSH_SECONDS
+        while True:
+            try:
+                self._flush()
+                break
+            except OSError as error:
+                if self.behind + pause > LONGEST_SECONDS:
+                    raise OSError(
+                        f"{self._path}: {len(self._records)} answers are lost, nothing could be "
+                        f"written for {self.behind:.0f} s"
+                    ) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         self._merge()
 
     def _run(self) -> None:
+        pause = FLUSH_SECONDS
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -185,15 +226,18 @@ class RemoteSegments:
                     return
             try:
                 self._flush()
+                pause = FLUSH_SECONDS
             except OSError:
                 logger.warning("cache segment %s: write failed, trying again", self._path)
                 # A full buffer would wake this thread at once, again and again.
                 with self._changed:
-                    self._changed.wait_for(lambda: self._closing, FLUSH_SECONDS)
+                    self._changed.wait_for(lambda: self._closing, pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _flush(self) -> None:
         with self._changed:
             records = list(self._records)
+            taken = time.monotonic()
         if not records:
             return
         path = f"{self._path}-{self._objects:06d}.jsonl"
@@ -201,13 +245,14 @@ class RemoteSegments:
         # may have replaced its first object.
         self._objects += 1
         storage.write_bytes(path, b"".join(records))
+        with self._changed:
+            del self._records[: len(records)]
+            self._bytes -= sum(map(len, records))
+            self._oldest = taken  # or later
         self._written.append(path)
         self._flushed += records
         if sum(map(len, self._flushed)) >= MERGE_BYTES:
             self._merge()
-        with self._changed:
-            del self._records[: len(records)]
-            self._bytes -= sum(map(len, records))
 
     def _merge(self) -> None:
         written, flushed = self._written, self._flushed

@@ -14,6 +14,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -110,8 +111,8 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
             )
 
     def start_bundle(self) -> None:
-        """Start with nothing held."""
-        self._held = []
+        """Start with nothing held, also where the bundle before has failed somewhere else."""
+        self._break_off()
 
     def process(
         self,
@@ -120,7 +121,8 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
         """Submit one partition and yield the outputs of those that are done."""
-        self._submit(*element, timestamp, (window,))
+        with self._broken_off_by_failure():
+            self._submit(*element, timestamp, (window,))
         yield from self._done(leave=self._bound - 1)
 
     def _submit(self, number: int, partition: P, timestamp: Any, windows: tuple[Any, ...]) -> None:
@@ -172,6 +174,14 @@ class CallPartitions(beam.DoFn, Generic[P, T, R]):  # type: ignore[misc]
         finally:
             if not done:
                 self._break_off()
+
+    @contextmanager
+    def _broken_off_by_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # of whatever kind: the bundle has failed
+            self._break_off()
+            raise
 
     def _break_off(self) -> None:
         """End what a failed bundle has in work: another worker may begin with it any time."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
 
-from transforms.llm.settings import is_loopback
+from transforms.llm.proxy import environment_proxy
 
 # aiohttp has decoded the body already, and the package must not do so again.
 _DECODED = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+
+#: What is raised before anything has come to the endpoint.
+_NOT_REACHED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.InvalidURL)
 
 #: Parsing the one URL of all calls takes longer than anything else that is done to a request.
 _parsed = functools.lru_cache(maxsize=8)(httpx2.URL)
@@ -42,7 +43,7 @@ class AiohttpClient(httpx2.AsyncClient):
     ) -> None:
         super().__init__(transport=httpx2.AsyncBaseTransport(), trust_env=False)
         # Looked up once: aiohttp's own trust_env asks a thread before each request.
-        self._proxy = _environment_proxy(base_url)
+        self._proxy = environment_proxy(base_url)
         self._session: aiohttp.ClientSession | None = None
         self._bounds = aiohttp.ClientTimeout(
             total=timeout, connect=connect_timeout, sock_read=first_byte_timeout
@@ -84,7 +85,7 @@ class AiohttpClient(httpx2.AsyncClient):
             raise httpx2.ReadTimeout("no byte of a reply in time") from error
         except asyncio.TimeoutError as error:
             raise httpx2.ReadTimeout("no whole reply in time") from error
-        except aiohttp.ClientConnectorError as error:
+        except _NOT_REACHED as error:
             raise httpx2.ConnectError(type(error).__name__) from error
         except (aiohttp.ClientError, OSError) as error:
             raise httpx2.NetworkError(type(error).__name__) from error
@@ -104,11 +105,3 @@ class AiohttpClient(httpx2.AsyncClient):
         if self._session is not None:
             await self._session.close()
         await super().aclose()
-
-
-def _environment_proxy(url: str) -> str | None:
-    """Return the proxy that HTTP_PROXY and its kin name for ``url``, unless NO_PROXY exempts it."""
-    parts = urlsplit(url)
-    if is_loopback(url) or urllib.request.proxy_bypass(parts.hostname or ""):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.transforms.llm.memory_filesystem import MemoryFileSystem
+from transforms.llm import cache as cache_module
 from transforms.llm import segments
 from transforms.llm.cache import PartitionCache
 from transforms.llm.records import CacheFaults
@@ -161,6 +164,23 @@ def test_a_failed_write_is_raised_and_the_next_record_starts_another_segment(
     assert again.get(key(2)) == (200, "kept")
 
 
+def test_failed_writes_leave_no_file_open_or_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, data: bytes) -> int:
+        raise OSError("disk full")
+
+    cache = filled(tmp_path, 0)
+    monkeypatch.setattr(segments.os, "write", full)
+    before = set(os.listdir("/proc/self/fd"))
+    for number in range(3):
+        with pytest.raises(OSError, match="disk full"):
+            cache.put(key(number), "p.v1", 200, "lost")
+    assert len(segment_files(tmp_path)) == 3
+    assert not any(segments.is_being_written(str(path)) for path in segment_files(tmp_path))
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 0
+
+
 def remote() -> PartitionCache:
     cache = PartitionCache("testmemory://bucket/cache", 3)
     cache.load()
@@ -232,9 +252,42 @@ def test_many_objects_are_merged_while_work_goes_on(
     assert len(memory.objects) == 1
 
 
-def test_what_cannot_be_written_at_the_end_is_raised(memory: type[MemoryFileSystem]) -> None:
+@pytest.fixture
+def quick_store(memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds of a store's outage are hundredths."""
+    for name in ("FLUSH_SECONDS", "_LONGEST_PAUSE"):
+        monkeypatch.setattr(segments, name, 0.01)
+
+
+@pytest.mark.usefixtures("quick_store")
+def test_closing_waits_for_a_store_that_comes_back(memory: type[MemoryFileSystem]) -> None:
+    memory.refusals = 5
     cache = remote()
-    cache.put(key(0), "p.v1", 200, "x")
-    memory.refusals = 99
-    with pytest.raises(OSError, match="refused"):
+    for number in range(3):
+        cache.put(key(number), "p.v1", 200, f"body {number}")
+    cache.close()
+    assert memory.refusals == 0
+    assert [remote().get(key(number)) for number in range(3)] == [
+        (200, f"body {number}") for number in range(3)
+    ]
+
+
+@pytest.mark.usefixtures("quick_store")
+def test_what_a_store_has_not_taken_for_too_long_is_told_to_be_lost(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cache_module, segments):
+        monkeypatch.setattr(module, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(cache_module, "HOLD_SECONDS", 0.05)
+    memory.refusals = 10**6
+    cache = remote()
+    assert not cache.is_behind
+    asyncio.run(cache.caught_up())
+    cache.put(key(0), "p.v1", 200, "a")
+    cache.put(key(1), "p.v1", 200, "b")
+    while not cache.is_behind:
+        time.sleep(0.01)
+    with pytest.raises(OSError, match="nothing could be written for"):
+        asyncio.run(cache.caught_up())
+    with pytest.raises(OSError, match="2 answers are lost"):
         cache.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -100,11 +102,37 @@ def test_records_of_another_version_are_kept_and_rubbish_is_dropped(tmp_path: Pa
     folder = write_segments(str(tmp_path), [[(0, "a")]])
     newer = line(1, "b").replace(b'"version":1', b'"version":2')
     (Path(folder) / "0000000000000009-x.jsonl").write_bytes(newer + b"rubbish\n" + newer)
-    (Path(folder) / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "notes.jsonl", "notes.jsonl.zst"):
+        (Path(folder) / name).write_text("mine\n")
+    assert read_folder(folder).foreign == ["notes.jsonl", "notes.jsonl.zst", "notes.txt"]
     assert compact_folder(folder).damaged == 1
     (segment,) = read_folder(folder).segments
     assert segment.lines == [line(0, "a")[:-1], newer[:-1]]
-    assert (Path(folder) / "notes.txt").read_text() == "mine"
+    for name in ("notes.txt", "notes.jsonl", "notes.jsonl.zst"):
+        assert (Path(folder) / name).read_text() == "mine\n"
+
+
+def test_where_only_what_is_open_for_writing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On NFS flock is a lock of a range of bytes, and that is its rule."""
+    lock = fcntl.flock
+
+    def of_nfs(file: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX and fcntl.fcntl(file, fcntl.F_GETFL) & 3 == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    folder = write_segments(str(tmp_path), [[(0, "a")], [(1, "b")], []])
+    assert compact_folder(folder).segments_after == 1
+    running = PartitionCache(str(tmp_path), 0)
+    running.load()
+    running.put(KEYS[2], "p.v1", 200, "c")
+    assert compact_folder(folder).in_use == 1
+    running.close()
+    assert compact_folder(folder).segments_after == 1
+    assert answers(str(tmp_path))[:3] == [(200, "a"), (200, "b"), (200, "c")]
 
 
 def test_what_a_run_is_writing_is_left_and_what_follows_it_too(tmp_path: Path) -> None:

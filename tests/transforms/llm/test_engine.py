@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from transforms.llm import congestion, retrying
+from tests.transforms.llm.memory_filesystem import MemoryFileSystem
+from transforms.llm import cache as cache_module
+from transforms.llm import congestion, retrying, segments
 from transforms.llm import engine as engine_module
+from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import Answer, CallClass, Caller
 from transforms.llm.engine import Engine, engine
 from transforms.llm.fake_endpoint.latency import constant, uniform
@@ -190,6 +193,63 @@ def test_a_fault_of_the_program_ends_the_job_and_is_raised(prompt: Prompt, setti
         with pytest.raises(KeyError):  # the same while the call is replayed
             made.submit(0, names(3)[2:], work).result(WAIT)
         assert one(made, prompt, "afterwards").ok
+
+
+def test_whatever_keeps_a_cache_from_being_closed_is_raised(
+    prompt: Prompt, settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(cache: PartitionCache) -> None:
+        raise KeyError("a fault of the program")
+
+    monkeypatch.setattr(PartitionCache, "close", fault)
+
+    async def work(item: str, caller: Caller) -> bool:
+        return (await caller(prompt, {"situation": item})).ok
+
+    with FakeEndpoint() as endpoint, pytest.raises(KeyError, match="a fault"):
+        engine(settings(endpoint.base_url)).submit(0, ["a"], work).result(30)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_while_the_store_takes_nothing_no_further_call_is_paid(
+    comes_back: bool,
+    prompt: Prompt,
+    settings: Make,
+    memory: type[MemoryFileSystem],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("FLUSH_SECONDS", "_LONGEST_PAUSE"):
+        monkeypatch.setattr(segments, name, 0.01)
+    for name in ("HOLD_SECONDS", "_LOOK_SECONDS"):
+        monkeypatch.setattr(cache_module, name, 0.02)
+    for module in (cache_module, segments):
+        monkeypatch.setattr(module, "LONGEST_SECONDS", 30.0 if comes_back else 0.3)
+    held = threading.Event()
+    caught_up = PartitionCache.caught_up
+
+    async def seen(cache: PartitionCache) -> None:
+        held.set()
+        await caught_up(cache)
+
+    monkeypatch.setattr(PartitionCache, "caught_up", seen)
+    memory.refusals = 10**9
+    with FakeEndpoint(latency=constant(0.01)) as endpoint:
+        given = settings(endpoint.base_url, concurrency=2, cache="testmemory://bucket/cache")
+        future = engine(given).submit(0, names(200), single(prompt))
+        assert held.wait(WAIT)
+        assert endpoint.requests < 200
+        if comes_back:
+            memory.refusals = 0
+            answers = future.result(WAIT)
+            assert all(answer.ok for answer in answers)
+            assert endpoint.requests == 200
+            engine_module.close_engines()
+            again = engine(given).submit(0, names(200), single(prompt)).result(WAIT)
+            assert [answer.data for answer in again] == [answer.data for answer in answers]
+        else:
+            with pytest.raises(OSError, match="nothing could be written for"):
+                future.result(WAIT)
+        assert endpoint.requests == (200 if comes_back else endpoint.answered)
 
 
 def test_a_cancelled_future_stops_its_calls(prompt: Prompt, settings: Make) -> None:

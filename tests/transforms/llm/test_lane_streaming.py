@@ -16,13 +16,17 @@ import polars as pl
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
 
 from tests.lane_work import AskOfAll, lane_settings, texts
 from transforms.llm.fake_endpoint.latency import constant
+from transforms.llm.fake_endpoint.replies import Reply
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 from transforms.llm.fake_endpoint.windows import RateLimits
-from transforms.llm.lane_streaming import MakeCalls
+from transforms.llm.lane_streaming import CallLanes, MakeCalls
 from transforms.llm.prices import Price
+from transforms.llm.work_folder import leave_partition
 from transforms.llm.worker_reports import OtherReports
 from transforms.partitions import register_frame_coder
 
@@ -69,6 +73,21 @@ def test_a_pipeline_gives_out_every_partition(lanes: int | None, tmp_path: Path)
             )
             assert_that(classes, equal_to([(p, p) for p in range(1, 9)]))
         assert endpoint.requests == 36
+
+
+def test_a_lane_that_cannot_be_begun_leaves_no_calls_behind(tmp_path: Path) -> None:
+    with FakeEndpoint(lambda index, body: Reply(hang=True)) as endpoint:
+        calls = lane_settings(endpoint.base_url, str(tmp_path), 6000, 4)
+        assert calls.work is not None
+        leave_partition(calls.work, 0, {"texts": pl.DataFrame({"text": texts(0, 3)})})
+        function = CallLanes(calls, AskOfAll())
+        function.start_bundle()
+        held = function._held
+        with pytest.raises(OSError, match="00004"):
+            list(function.process((0, [0, 4]), Timestamp(0), GlobalWindow()))
+        assert [one.results.cancelled() for one in held] == [True]
+        assert list(function.finish_bundle()) == []
+        function.teardown()
 
 
 def test_two_worker_processes_of_beam_keep_one_limit(

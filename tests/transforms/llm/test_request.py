@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -164,6 +166,22 @@ def test_prompts_with_one_hash_and_other_sampling_have_forms_of_their_own(prompt
     cold = with_sampling(prompt, temperature=0.0)
     assert forms.get(prompt, 1) is forms.get(prompt, 1)
     assert forms.get(cold, 1) is not forms.get(prompt, 1)
+
+
+def test_a_form_goes_with_its_prompt(prompt: Prompt) -> None:
+    """A worker unpickles its work, and the prompts with it, for each bundle."""
+    forms = RequestForms(SETTINGS)
+    bodies = set()
+    for _ in range(20):
+        one = pickle.loads(pickle.dumps(prompt))
+        form = forms.get(one, 1)
+        bodies.add(form.body(form.question(SITUATION)))
+        assert forms.get(one, 1) is form
+        assert forms.get(one, 2) is not form
+        del one, form
+        gc.collect()
+        assert not forms._forms
+    assert len(bodies) == 1
 
 
 def test_settings_are_checked() -> None:

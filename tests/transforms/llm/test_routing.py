@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -55,13 +57,17 @@ def two(settings: Make, first: FakeEndpoint, second: FakeEndpoint, **route: Any)
 
 
 def asked(
-    settings: EngineSettings, prompt: Prompt, items: list[str], samples: int = 1
+    settings: EngineSettings,
+    prompt: Prompt,
+    items: list[str],
+    samples: int = 1,
+    counts: Counter[str] | None = None,
 ) -> list[list[Answer]]:
     async def work(situation: str, caller: Caller) -> list[Answer]:
         return await caller.samples(prompt, {"situation": situation}, range(samples))
 
     close_engines()
-    return engine(settings).submit(0, items, work).result(60)
+    return engine(settings).submit(0, items, work, counts).result(60)
 
 
 def often(index: int, body: Mapping[str, Any]) -> Reply | None:
@@ -127,6 +133,76 @@ def test_samples_fall_back_together(prompt: Prompt, settings: Make) -> None:
             [each.data for each in own] for own in answers
         ]
         assert (first.requests, second.requests) == (before, 20)
+
+
+HALF = completion('{"utterance": ', "length")
+EMPTY = completion("{}")
+
+
+@pytest.mark.parametrize("first_reply", [EMPTY, HALF])
+def test_who_answers_only_in_part_is_passed_over_for_whoever_answered(
+    first_reply: str, prompt: Prompt, settings: Make
+) -> None:
+    """A correction or a larger retry that fails for now: the fallback's answer stays."""
+    down = True
+
+    def script(index: int, body: Mapping[str, Any]) -> Reply | None:
+        again = len(body["messages"]) > 2 or body["max_tokens"] > 100
+        if not again:
+            return Reply(body=first_reply)
+        return failure(503, None) if down else None
+
+    with FakeEndpoint(script) as first, FakeEndpoint() as second:
+        given = two(settings, first, second)
+        before = asked(given, prompt, ["a"], samples=2)
+        assert {answer.model for answer in before[0]} == {"other"}
+        down = False
+        counts: Counter[str] = Counter()
+        after = asked(given, prompt, ["a"], samples=2, counts=counts)
+        assert [one._replace(attempts=0) for one in before[0]] == after[0]
+        assert (first.requests, second.requests) == (4, 2)
+        # What was cached of the first one is of no use, and is not counted.
+        assert counts["calls_cached"] == counts["class_ok"] == 2
+        # Without the fallback's answer the first one is asked for what is missing.
+        (found,) = asked(replace(given, cache=given.cache + "2"), prompt, ["a"])
+        assert found[0].model == "fake"
+
+
+def test_samples_of_which_one_is_known_are_not_asked_for_again(
+    prompt: Prompt, settings: Make
+) -> None:
+    with FakeEndpoint(lambda *_: failure(503, None)) as first, FakeEndpoint() as second:
+        given = two(settings, first, second)
+        asked(given, prompt, ["a"], samples=1)
+        asked(given, prompt, ["a"], samples=3)
+        assert (first.requests, second.requests) == (3, 3)
+
+
+def test_an_item_is_replayed_while_another_one_waits_for_the_same_answer(
+    prompt: Prompt, settings: Make
+) -> None:
+    gate = threading.Event()
+
+    def script(index: int, body: Mapping[str, Any]) -> Reply | None:
+        gate.wait(30)
+        return None
+
+    with FakeEndpoint(script) as first, FakeEndpoint() as second:
+        own = engine(two(settings, first, second))
+        cache = own._acquire(0)
+        cache.put("0" * 64, "p.v1", 200, "{}")  # an item is replayed where anything is cached
+
+        async def work(item: str, caller: Caller) -> Answer:
+            return await caller(prompt, {"situation": item})
+
+        held = own.submit(0, ["a"], work)
+        while not first.requests:
+            time.sleep(0.001)
+        other = own.submit(0, ["a"], work)
+        gate.set()
+        assert held.result(30)[0].data == other.result(30)[0].data
+        assert first.requests == 1
+        own._release(0)
 
 
 def test_a_rejected_key_ends_one_endpoint_and_no_other(prompt: Prompt, settings: Make) -> None:

@@ -157,6 +157,27 @@ def test_a_bundle_that_fails_elsewhere_breaks_off_its_calls(prompt: Prompt, sett
         function.teardown()
 
 
+@pytest.mark.parametrize("then", ["a bundle is begun", "work fails"])
+def test_what_a_failed_bundle_held_is_broken_off(
+    then: str, prompt: Prompt, settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle that fails before or after this step is told to this one by the next one alone."""
+    with FakeEndpoint(lambda index, body: Reply(hang=True)) as endpoint:
+        function = CallPartitions(settings(endpoint.base_url), Lengths(prompt))
+        function.start_bundle()
+        feed(function, 0, "slow slower")
+        (held,) = function._held
+        if then == "work fails":
+            monkeypatch.delattr(Lengths, "items")
+            with pytest.raises(AttributeError):
+                feed(function, 1, "a")
+        else:
+            function.start_bundle()
+        assert held.results.cancelled()
+        assert list(function.finish_bundle()) == []
+        function.teardown()
+
+
 def test_a_partition_without_items_is_given_out_too(prompt: Prompt, settings: Make) -> None:
     with FakeEndpoint() as endpoint:
         function = CallPartitions(settings(endpoint.base_url), Lengths(prompt))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,6 +19,9 @@ from transforms.llm.calls import CallClass
 from transforms.llm.settings import BatchPlaces
 
 logger = logging.getLogger("remint.batch")
+
+#: Seconds before each attempt at finding a batch: what is just made may not be listed at once.
+LISTING_PAUSES = (0.0, 2.0, 8.0)
 
 ANSWERED, REFUSED, UNANSWERED = "answered", "refused", "unanswered"
 PROMPT_TOKENS, COMPLETION_TOKENS = "prompt_tokens", "completion_tokens"
@@ -40,10 +44,12 @@ def settle_planned(
     Raises:
         EndpointError: the endpoint can't be asked.
     """
-    if not planned:
-        return []
-    since = min(record.created for record in planned)
-    found = endpoint.find({record.name for record in planned}, since)
+    wanted = {record.name: record.input_file for record in planned if record.input_file}
+    found: dict[str, EndpointBatch] = {}
+    for pause in LISTING_PAUSES:
+        if len(found) < len(wanted):
+            time.sleep(pause)
+            found = endpoint.find(wanted)
     settled = []
     for record in planned:
         if record.name in found:

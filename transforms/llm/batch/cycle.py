@@ -14,7 +14,7 @@ from transforms.llm.batch.collecting import collect, settle_planned
 from transforms.llm.batch.endpoint import BatchEndpoint
 from transforms.llm.batch.missing import read_missing
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
-from transforms.llm.batch.submission import BatchBudget, not_open, plan, submit
+from transforms.llm.batch.submission import BatchBudget, plan, submit
 from transforms.llm.settings import BatchPlaces, EngineSettings
 from transforms.publishing import storage
 
@@ -94,16 +94,15 @@ def _submit(
     endpoint: BatchEndpoint,
     budget: BatchBudget,
 ) -> None:
-    wanted = budget.within(not_open(read_missing(places.missing), known, records))
-    planned = plan(wanted, settings.endpoint, known, records)
+    missing = read_missing(places.missing)
     submitted: list[BatchRecord] = []
     try:
-        for record in planned:
+        for record in plan(missing, settings.endpoint, known, records, budget):
             submitted.append(submit(record, records, endpoint))
     except EndpointError as error:
-        left = len(planned) - len(submitted)
         raise EndpointError(
-            f"{error}; {left} of {len(planned)} batches are not submitted: run again"
+            f"{error}; {len(submitted)} batches are submitted, the next one and what is left are "
+            "not: run again"
         ) from None
     storage.remove_tree(places.missing)
     is_open = [record for record in (*known, *submitted) if record.open]

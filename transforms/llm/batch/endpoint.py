@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,8 +16,6 @@ PATH: Final = "/v1/chat/completions"
 WINDOW: Final = "24h"
 #: The key of a batch's metadata that holds its record's name.
 METADATA = "remint_batch"
-#: From a batch's creation to its planning as the clocks of both sides may tell it.
-_CLOCKS = 3600.0
 _UPLOAD_SECONDS = 900.0
 #: HTTP statuses after which a batch was certainly not made.
 _REFUSALS = frozenset(range(400, 500)) - {408, 409}
@@ -127,20 +125,31 @@ class BatchEndpoint:
                 raise BatchNotMadeError(str(error)) from None
             raise
 
-    def find(self, names: set[str], since: float) -> dict[str, EndpointBatch]:
-        """Return those of the batches called ``names``, made after ``since``, that there are.
+    def find(self, files: Mapping[str, str]) -> dict[str, EndpointBatch]:
+        """Return those of the batches called like the keys of ``files`` that there are.
+
+        All are looked through, whenever they were made: what is overlooked is paid for twice, and
+        neither clocks nor an order of the listing are anything to go by.
+
+        Args:
+            files: of each batch's name its input file's id; not every endpoint keeps the name.
 
         Raises:
             EndpointError: the endpoint can't be asked.
         """
+        names = {file: name for name, file in files.items()}
         found: dict[str, EndpointBatch] = {}
+        seen: set[str] = set()
         with self._told("asked for its batches"):
-            for batch in self._client.batches.list(limit=100):  # the newest first
+            for batch in self._client.batches.list(limit=100):
                 name = (batch.metadata or {}).get(METADATA, "")
-                if name in names:
+                name = name if name in files else names.get(batch.input_file_id, "")
+                if name:
                     found[name] = _batch(batch)
-                if len(found) == len(names) or batch.created_at < since - _CLOCKS:
+                # One that is listed again is the beginning of the same page.
+                if len(found) == len(files) or batch.id in seen:
                     break
+                seen.add(batch.id)
         return found
 
     def retrieve(self, batch: str) -> EndpointBatch:

@@ -4,8 +4,9 @@
     <batches>/<name>.requests.json    its requests: key to prompt's id and partitions
     <batches>/<name>.input.jsonl      its input file, until the endpoint has it
 
-The record is written before anything is sent, and its name goes along as the batch's metadata: a
-run that finds a planned record asks the endpoint whether that batch was made after all.
+The record is written before anything is sent, and again with the input file's id before the batch
+is made, whose metadata has the record's name: a run that finds a planned record asks the endpoint,
+by either, whether that batch was made after all.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class BatchRecord:
         created: when it was planned, seconds since 1970.
         alone: no other batch of the model was open when it was planned.
         state: how far it is.
+        input_file: the endpoint's id of its input file; "" before it is uploaded, so that no batch
+            can have been made.
         batch_id: the endpoint's name for it; "" before it is submitted.
         status: what the endpoint last said of it.
         error_codes: why it failed as a whole.
@@ -59,6 +62,7 @@ class BatchRecord:
     created: float
     alone: bool
     state: BatchState = BatchState.PLANNED
+    input_file: str = ""
     batch_id: str = ""
     status: str = ""
     error_codes: tuple[str, ...] = ()

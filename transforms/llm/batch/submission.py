@@ -23,35 +23,6 @@ QUEUE_FULL = "token_limit_exceeded"
 logger = logging.getLogger("remint.batch")
 
 
-def not_open(
-    missing: Iterable[MissingRequest], known: Sequence[BatchRecord], records: BatchRecords
-) -> dict[str, tuple[MissingRequest, list[int]]]:
-    """Return by key what is missing and in no open batch, and the partitions that wait for it.
-
-    A partition that waits for a request of an open batch is noted there.
-
-    Raises:
-        OSError: a record can't be read or written.
-    """
-    open_batches = [(record, records.requests(record)) for record in known if record.open]
-    open_keys = {key: place for place, (_, keys) in enumerate(open_batches) for key in keys}
-    changed: set[int] = set()
-    found: dict[str, tuple[MissingRequest, list[int]]] = {}
-    for request in missing:
-        place = open_keys.get(request.key)
-        if place is None:
-            _, partitions = found.setdefault(request.key, (request, []))
-        else:
-            partitions = open_batches[place][1][request.key][1]
-        if request.partition not in partitions:
-            partitions.append(request.partition)
-            if place is not None:
-                changed.add(place)
-    for place in sorted(changed):
-        records.write_requests(*open_batches[place])
-    return found
-
-
 class BatchBudget:
     """What a run may submit by its ``max_calls`` and ``max_cost``, whichever endpoint it goes to.
 
@@ -62,25 +33,19 @@ class BatchBudget:
     def __init__(self, settings: EngineSettings) -> None:
         self._max_calls, self._max_cost = settings.max_calls, settings.max_cost
         self._prices = settings.prices()
-        self._calls, self._spent = 0, 0.0
+        self._calls, self._spent, self._is_spent = 0, 0.0, False
 
-    def within(
-        self, wanted: dict[str, tuple[MissingRequest, list[int]]]
-    ) -> dict[str, tuple[MissingRequest, list[int]]]:
-        """Return what of ``wanted`` may be submitted, and charge it; the rest is for others."""
-        taken: dict[str, tuple[MissingRequest, list[int]]] = {}
-        for key, (request, partitions) in sorted(wanted.items()):
-            spent = self._spent + self._most(request.body)
-            if self._max_calls is not None and self._calls >= self._max_calls:
-                break
-            if self._max_cost is not None and spent > self._max_cost:
-                break
+    def takes(self, body: bytes) -> bool:
+        """Return whether a request may be submitted, and charge it; after the first not, none."""
+        spent = self._spent + self._most(body)
+        self._is_spent = (
+            self._is_spent
+            or (self._max_calls is not None and self._calls >= self._max_calls)
+            or (self._max_cost is not None and spent > self._max_cost)
+        )
+        if not self._is_spent:
             self._calls, self._spent = self._calls + 1, spent
-            taken[key] = request, partitions
-        if len(taken) < len(wanted):
-            left = len(wanted) - len(taken)
-            logger.warning("%d requests are left: the budget is spent", left)
-        return taken
+        return not self._is_spent
 
     def _most(self, body: bytes) -> float:
         if self._max_cost is None:
@@ -90,69 +55,163 @@ class BatchBudget:
         return self._prices[str(request.get("model"))].cost(len(body), tokens)
 
 
-def plan(
-    wanted: dict[str, tuple[MissingRequest, list[int]]],
-    endpoint: str,
-    known: Sequence[BatchRecord],
-    records: BatchRecords,
-) -> list[BatchRecord]:
-    """Write the batches that are to be submitted now, and return them.
+class _Files:
+    """The input files of one model: the one that is being filled, and which may be.
 
     Once a batch has failed because too much was waiting at the endpoint, batches of its model are
     submitted one at a time, and where even one alone was too much, with half as many requests.
+    """
+
+    def __init__(self, model: str, known: Sequence[BatchRecord]) -> None:
+        own = [record for record in known if record.model == model]
+        full = [record for record in own if QUEUE_FULL in record.error_codes]
+        self._model = model
+        self._is_open = any(record.open for record in own)
+        self._one_at_a_time = bool(full)
+        self._most = min([MOST_REQUESTS, *(max(1, one.requests // 2) for one in full if one.alone)])
+        self._made = 0
+        self._lines: list[bytes] = []
+        self._size = 0
+        self.name = uuid.uuid4().hex
+        self.part: Requests = {}
+
+    def must_wait(self, line: bytes) -> bool:
+        """Return whether ``line`` is for a run when the endpoint is done with what it has."""
+        return self._one_at_a_time and (self._is_open or not self.has_room(line))
+
+    def has_room(self, line: bytes) -> bool:
+        """Return whether ``line`` may go into the file that is being filled."""
+        fits = len(self._lines) < self._most and self._size + len(line) <= MOST_BYTES
+        return fits or not self._lines
+
+    def add(self, line: bytes, request: MissingRequest) -> None:
+        """Put a request into the file that is being filled."""
+        self._lines.append(line)
+        self._size += len(line)
+        self.part[request.key] = (request.prompt, [request.partition])
+
+    def planned(self, endpoint: str, records: BatchRecords, *, last: bool) -> BatchRecord:
+        """Write the batch of the file that is filled, and begin another one."""
+        only = self._one_at_a_time or (last and not self._made)
+        record = BatchRecord(
+            name=self.name,
+            endpoint=endpoint,
+            model=self._model,
+            requests=len(self.part),
+            created=time.time(),
+            alone=only and not self._is_open,
+        )
+        records.plan(record, self.part, b"".join(self._lines))
+        self._made += 1
+        self._lines, self._size, self.part, self.name = [], 0, {}, uuid.uuid4().hex
+        return record
+
+
+class _Waiting:
+    """Which partitions wait for the requests of batches that are open or just planned.
+
+    Of each request its batch and first partition are known; what else waits is noted in the end,
+    for it is rare: texts of different partitions with the same question.
+    """
+
+    def __init__(self, known: Sequence[BatchRecord], records: BatchRecords) -> None:
+        self._records = records
+        self._places: dict[bytes, tuple[str, int]] = {}
+        self._few: dict[tuple[str, int], tuple[str, int]] = {}  # many requests have one place
+        self._noted: dict[str, dict[str, list[int]]] = {}
+        for record in known:
+            if record.open:
+                for key, (_, partitions) in records.requests(record).items():
+                    self.add(key, record.name, partitions[0])
+
+    def add(self, key: str, batch: str, partition: int) -> None:
+        """Take note of a request that is in the batch called ``batch``."""
+        place = batch, partition
+        self._places[bytes.fromhex(key)] = self._few.setdefault(place, place)
+
+    def has(self, request: MissingRequest) -> bool:
+        """Return whether a request is in a batch; its partition then waits for that."""
+        place = self._places.get(bytes.fromhex(request.key))
+        if place is None:
+            return False
+        batch, partition = place
+        if request.partition != partition:
+            noted = self._noted.setdefault(batch, {})
+            noted.setdefault(request.key, []).append(request.partition)
+        return True
+
+    def write(self, known: Iterable[BatchRecord]) -> None:
+        """Write into the records which further partitions wait.
+
+        Where a run is broken off before, the next one finds the same.
+        """
+        for record in known:
+            requests = self._records.requests(record) if record.name in self._noted else {}
+            changed = False
+            for key, further in self._noted.get(record.name, {}).items():
+                partitions = requests[key][1]
+                new = [each for each in dict.fromkeys(further) if each not in partitions]
+                partitions += new
+                changed = changed or bool(new)
+            if changed:
+                self._records.write_requests(record, requests)
+
+
+def plan(
+    missing: Iterable[MissingRequest],
+    endpoint: str,
+    known: Sequence[BatchRecord],
+    records: BatchRecords,
+    budget: BatchBudget,
+) -> Iterator[BatchRecord]:
+    """Write the batches that are to be submitted now, and yield each as soon as it is full.
+
+    So never more is held than one file of each model. What is in an open batch is not submitted
+    again; a partition that waits for it is noted there.
+
+    Args:
+        missing: what the run misses, by partition.
+        endpoint: what the endpoint is known by.
+        known: its batches.
+        records: where they are kept.
+        budget: what may be submitted.
 
     Raises:
-        OSError: they can't be written.
+        OSError: something can't be read or written.
     """
-    by_model: dict[str, list[str]] = {}
-    for key, (request, _) in sorted(wanted.items()):
-        by_model.setdefault(str(parse_json(request.body).get("model")), []).append(key)
-    planned = []
-    for model, keys in sorted(by_model.items()):
-        own = [record for record in known if record.model == model]
-        is_open = any(record.open for record in own)
-        full = [record for record in own if QUEUE_FULL in record.error_codes]
-        most = min([MOST_REQUESTS, *(max(1, one.requests // 2) for one in full if one.alone)])
-        if full and is_open:
-            logger.warning("%d requests are left for when the open batches are done", len(keys))
+    waiting = _Waiting(known, records)
+    files: dict[str, _Files] = {}
+    planned: list[BatchRecord] = []
+    too_early = too_dear = 0
+    for request in missing:
+        if waiting.has(request):
             continue
-        files = list(_files(keys, wanted, most))
-        for lines, part in files[:1] if full else files:
-            record = BatchRecord(
-                name=uuid.uuid4().hex,
-                endpoint=endpoint,
-                model=model,
-                requests=len(part),
-                created=time.time(),
-                alone=not is_open and (bool(full) or len(files) == 1),
-            )
-            records.plan(record, part, lines)
-            planned.append(record)
-    return planned
-
-
-def _files(
-    keys: Sequence[str], wanted: dict[str, tuple[MissingRequest, list[int]]], most: int
-) -> Iterator[tuple[bytes, Requests]]:
-    """Yield input files within the bounds, each with its requests."""
-    lines: list[bytes] = []
-    size = 0
-    part: Requests = {}
-    for key in keys:
-        request, partitions = wanted[key]
+        model = str(parse_json(request.body).get("model"))
+        own = files.get(model) or files.setdefault(model, _Files(model, known))
         line = b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (
-            key.encode(),
+            request.key.encode(),
             PATH.encode(),
             request.body,
         )
-        if lines and (len(lines) == most or size + len(line) > MOST_BYTES):
-            yield b"".join(lines), part
-            lines, size, part = [], 0, {}
-        lines.append(line)
-        size += len(line)
-        part[key] = (request.prompt, partitions)
-    if lines:
-        yield b"".join(lines), part
+        if own.must_wait(line):
+            too_early += 1
+        elif not budget.takes(request.body):
+            too_dear += 1
+        else:
+            if not own.has_room(line):
+                planned.append(own.planned(endpoint, records, last=False))
+                yield planned[-1]
+            own.add(line, request)
+            waiting.add(request.key, own.name, request.partition)
+    for _, own in sorted(files.items()):
+        if own.part:
+            planned.append(own.planned(endpoint, records, last=True))
+            yield planned[-1]
+    waiting.write([*known, *planned])
+    if too_early:
+        logger.warning("%d requests are left for when the open batches are done", too_early)
+    if too_dear:
+        logger.warning("%d requests are left: the budget is spent", too_dear)
 
 
 def submit(record: BatchRecord, records: BatchRecords, endpoint: BatchEndpoint) -> BatchRecord:
@@ -165,15 +224,15 @@ def submit(record: BatchRecord, records: BatchRecords, endpoint: BatchEndpoint) 
         EndpointError: it was refused, or no reply came and the endpoint does not list it.
         OSError: its files can't be read or written.
     """
+    file = endpoint.upload(f"remint-{record.name}", records.input(record))
+    record = records.save(record, input_file=file)
     try:
-        batch = endpoint.create(
-            record.name, endpoint.upload(f"remint-{record.name}", records.input(record))
-        )
+        batch = endpoint.create(record.name, file)
     except BatchNotMadeError:
         records.forget(record)
         raise
     except EndpointError:
-        found = endpoint.find({record.name}, record.created)
+        found = endpoint.find({record.name: file})
         if record.name not in found:
             raise
         batch = found[record.name]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from transforms.llm.batch import collecting
 from transforms.llm.batch.cycle import batch_cycle
 from transforms.llm.batch.records import BatchRecord, BatchRecords
 from transforms.llm.calls import Answer, CallClass, Caller
@@ -69,6 +70,11 @@ class Dataset:
     def records(self) -> list[BatchRecord]:
         """Return the records of its batches."""
         return BatchRecords(self.directory).load()
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "LISTING_PAUSES", (0.0, 0.01))
 
 
 #: Requests of a whole run, one of each sample; and steps that it takes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from tests.transforms.llm.batch.conftest import REQUESTS, STEPS, Dataset
 from transforms.errors import EndpointError, OutputError
 from transforms.llm.batch import submission
 from transforms.llm.batch.endpoint import BatchEndpoint
+from transforms.llm.batch.missing import MissingRequest
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
+from transforms.llm.batch.submission import BatchBudget
 from transforms.llm.cache import PartitionCache
 from transforms.llm.calls import CallClass
 from transforms.llm.fake_endpoint.batches import Fate
@@ -108,6 +110,29 @@ def test_files_keep_the_bounds(
     assert [record.requests for record in dataset.records()] == [2, 2, 1]
     run_to_the_end(dataset)
     assert paid_once(endpoint)
+
+
+def test_of_what_is_missing_one_file_is_held_at_a_time(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "MOST_REQUESTS", 3)
+    taken = 0
+
+    def missing() -> Iterator[MissingRequest]:
+        nonlocal taken
+        for taken in range(1, 11):
+            key = f"{taken % 9:064x}"  # the last one is the first one's, in another partition
+            yield MissingRequest(taken, key, "utterance.v1", b'{"model":"fake"}')
+
+    records = BatchRecords(dataset.directory)
+    planned = submission.plan(missing(), "e", [], records, BatchBudget(dataset.settings))
+    assert [(record.requests, taken) for record in planned] == [(3, 4), (3, 7), (3, 10)]
+    first, second, third = records.load()
+    assert not any(record.alone for record in (first, second, third))
+    assert list(records.requests(first).values()) == [
+        ("utterance.v1", partitions) for partitions in ([1, 10], [2], [3])
+    ]
+    assert records.input(third).count(b"\n") == 3
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled"])
@@ -322,11 +347,60 @@ def test_a_lost_reply_to_the_making_of_a_batch_is_made_up_for_by_its_metadata(
     assert paid_once(endpoint)
 
 
+@pytest.mark.parametrize("kept", ["all", "no metadata", "no date", "an hour early", "late"])
+def test_a_batch_that_was_made_is_found_whatever_the_endpoint_keeps_of_it(
+    kept: str, endpoint: FakeEndpoint, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worded, listed = endpoint.batches._worded, endpoint.batches.shown
+    foreign = {"id": "batch_x", "metadata": {"of": "others"}, "input_file_id": "file-x"}
+
+    def with_foreign_first() -> list[dict[str, Any]]:
+        return [{**listed()[0], **foreign}, *listed()] if listed() else []
+
+    def changed(batch: Any) -> dict[str, Any]:
+        told = worded(batch)
+        changes = {
+            "no metadata": {"metadata": None},
+            "no date": {"created_at": None},
+            "an hour early": {"created_at": told["created_at"] - 7200},
+        }
+        return {**told, **changes.get(kept, {})}
+
+    monkeypatch.setattr(endpoint.batches, "_worded", changed)
+    monkeypatch.setattr(endpoint.batches, "shown", with_foreign_first)
+    with monkeypatch.context() as patched:
+        save = BatchRecords.save
+
+        def unsaved(self: BatchRecords, record: BatchRecord, **changes: Any) -> BatchRecord:
+            if "batch_id" in changes:
+                raise _Killed
+            return save(self, record, **changes)
+
+        patched.setattr(BatchRecords, "save", unsaved)
+        with pytest.raises(_Killed):
+            dataset.run()
+    if kept == "late":
+        monkeypatch.setattr(BatchEndpoint, "find", _late(BatchEndpoint.find, [2]))
+    run_to_the_end(dataset)
+    assert len(listed()) == STEPS
+    assert paid_once(endpoint)
+
+
+def _late(function: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
+    """Return ``function`` so that only its ``left``-th call finds anything."""
+
+    def wrapped(*arguments: Any) -> Any:
+        left[0] -= 1
+        return {} if left[0] else function(*arguments)
+
+    return wrapped
+
+
 def test_a_refused_batch_is_planned_anew(
     endpoint: FakeEndpoint, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transforms.llm.batch.endpoint.WINDOW", "48h")
-    with pytest.raises(EndpointError, match=r"HTTP 400.*1 of 1 batches are not submitted"):
+    with pytest.raises(EndpointError, match=r"HTTP 400.*; 0 batches are submitted"):
         dataset.run()
     assert dataset.records() == []
     monkeypatch.undo()
