@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pipelines.metricinstruct.corruption import CorruptionSettings
 from pipelines.metricinstruct.drafting import DraftAnalyses, DraftSettings
 from pipelines.metricinstruct.drafts import ANALYSED, UNFINISHED, VERDICTS
+from pipelines.metricinstruct.examples import LABELLED
 from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.schema import REJECTED, SYNTHETIC
 from pipelines.metricinstruct.sources.source import output_id
@@ -120,28 +122,26 @@ def test_a_failed_call_leaves_a_dead_example(error_class):
 
 
 def test_what_cannot_be_a_row_is_rejected_with_its_rule():
-    def script(name, variables):
-        if variables["input"] == ["unchanged"]:
-            return {"output": REFERENCE, "errors": []} | {"errors": [an_error()]}
-        return {"output": "   ", "errors": [an_error()]}
-
+    unchanged = {"output": REFERENCE, "errors": [an_error()]}
     chosen = chosen_rows(
         {"channel": SYNTHETIC, "references": []},
         {"channel": SYNTHETIC, "references": None},
         {"channel": SYNTHETIC, "input_context": "unchanged"},
-        {"channel": SYNTHETIC, "input_context": "no output"},
     )
-    rejected = run(chosen, caller=ScriptedCaller(script))["rejected"]
-    assert rejected["rule"].to_list() == [
-        "no_reference",
-        "no_reference",
-        "unchanged_output",
-        "no_output",
-    ]
+    rejected = run(chosen, caller=ScriptedCaller(lambda name, _: unchanged))["rejected"]
+    assert rejected["rule"].to_list() == ["no_reference", "no_reference", "unchanged_output"]
     assert rejected["unit"].unique().to_list() == ["analysis"]
     assert rejected["item"].to_list() == chosen["item"].to_list()
-    assert rejected["text"].to_list() == [None, None, REFERENCE, None]
+    assert rejected["text"].to_list() == [None, None, REFERENCE]
     assert rejected["outcome"].unique().to_list() == ["rejected"]
+
+
+def test_an_answer_without_an_output_is_rejected():
+    settings = DraftSettings(corruption=replace(CORRUPT_ALL, form=LABELLED))
+    caller = ScriptedCaller(lambda name, _: {"labelled": "There is an output with one error in it, somewhere."})
+    rejected = run(chosen_rows({"channel": SYNTHETIC}), settings, caller)["rejected"]
+    assert rejected["rule"].to_list() == ["no_output"]
+    assert rejected["text"].to_list() == [None]
 
 
 def an_error():
