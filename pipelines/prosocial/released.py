@@ -47,7 +47,10 @@ def read_released(path: str | Path, split: str) -> pl.DataFrame:
         if not rows:
             raise ValueError("no rows")
         frame = pl.DataFrame(rows, schema=dict(RELEASED), orient="row")
-    except (ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
+    except (
+        *(ValueError, RecursionError, KeyError, TypeError, AttributeError),
+        pl.exceptions.PolarsError,
+    ) as error:
         raise InputError(
             f"{name}: not released ProsocialDialog ({type(error).__name__}); it has to be JSON "
             "Lines or columns of the eleven fields, nested dialogues, or DialogStudio's layout"
@@ -62,7 +65,7 @@ def _rows(text: str) -> Iterator[tuple[Any, ...]]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError:
-        data = [json.loads(line) for line in text.splitlines() if line.strip()]
+        data = [json.loads(line) for line in text.split("\n") if line.strip()]
     if isinstance(data, Mapping):
         if "context" not in data:
             return _dialogstudio(data)

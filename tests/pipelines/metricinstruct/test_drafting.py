@@ -138,7 +138,9 @@ def test_what_cannot_be_a_row_is_rejected_with_its_rule():
 
 def test_an_answer_without_an_output_is_rejected():
     settings = DraftSettings(corruption=replace(CORRUPT_ALL, form=LABELLED))
-    caller = ScriptedCaller(lambda name, _: {"labelled": "There is an output with one error in it, somewhere."})
+    caller = ScriptedCaller(
+        lambda name, _: {"labelled": "There is an output with one error in it, somewhere."}
+    )
     rejected = run(chosen_rows({"channel": SYNTHETIC}), settings, caller)["rejected"]
     assert rejected["rule"].to_list() == ["no_output"]
     assert rejected["text"].to_list() == [None]

@@ -73,8 +73,17 @@ def test_all_forms_give_the_same_rows(tmp_path: Path) -> None:
         assert frame.equals(frames[0])
 
 
+def test_lines_end_with_line_feeds_alone(tmp_path: Path) -> None:
+    row = {**ROWS[0], "context": "before\u2028and\x85after"}
+    (tmp_path / "lines.json").write_text(
+        json.dumps(row, ensure_ascii=False) + "\n\n" + json.dumps(ROWS[1])
+    )
+    read = read_released(tmp_path / "lines.json", "test")
+    assert read["context"].to_list() == [row["context"], ROWS[1]["context"]]
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[1, 2]", '{"context": ["x"]}', "not json", '{"a": {"b": 1}}']
+    "text", ["", "[1, 2]", '{"context": ["x"]}', "not json", '{"a": {"b": 1}}', "[" * 100_000]
 )
 def test_another_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
