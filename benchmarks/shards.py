@@ -7,11 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
-from pipelines.options import DEFAULT_PARTITIONS
-
 
 def write_shards(
-    directory: Path, rows: pl.DataFrame, columns: Sequence[str], split: str = "split"
+    directory: Path,
+    rows: pl.DataFrame,
+    columns: Sequence[str],
+    partitions: int,
+    split: str = "split",
 ) -> None:
     """Write ``rows``, sorted already, below a new ``directory``.
 
@@ -19,13 +21,14 @@ def write_shards(
         directory: a configuration's.
         rows: at least ``columns``, partition and the column called ``split``.
         columns: those that are written.
+        partitions: how many there are.
         split: the column that holds each row's split.
     """
     directory.mkdir(parents=True)
     parts = rows.partition_by(split, "partition", as_dict=True, maintain_order=True)
     for (name, number), part in parts.items():
         part.select(columns).write_parquet(
-            directory / f"{name}-{number:05d}-of-{DEFAULT_PARTITIONS:05d}.parquet",
+            directory / f"{name}-{number:05d}-of-{partitions:05d}.parquet",
             compression="zstd",
             compression_level=3,
             row_group_size=20_000,

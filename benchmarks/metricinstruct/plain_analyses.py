@@ -17,8 +17,6 @@ from pipelines.metricinstruct.errors.record import ERRORS_TYPE, ErrorRecord
 from pipelines.metricinstruct.lengths import Lengths
 from pipelines.metricinstruct.sources.source import output_id
 from pipelines.metricinstruct.task_prompts import TaskPrompts
-from pipelines.options import DEFAULT_PARTITIONS
-from transforms.keys import partition_expression
 from transforms.llm.prompts import Prompt
 from transforms.llm.quoting import quote
 from transforms.llm.request import RequestForm
@@ -238,9 +236,8 @@ def _analysed(rows: pl.DataFrame) -> pl.DataFrame:
     )
     absent = {name: kind for name, kind in ANALYSED.items() if name not in rows.columns}
     return rows.with_columns(
-        *(pl.lit(None, dtype=kind).alias(name) for name, kind in absent.items()),
-        partition_expression(DEFAULT_PARTITIONS),
-    ).select(*ANALYSED, "partition")
+        pl.lit(None, dtype=kind).alias(name) for name, kind in absent.items()
+    ).select(*ANALYSED)
 
 
 def _placed(rows: pl.DataFrame) -> pl.DataFrame:

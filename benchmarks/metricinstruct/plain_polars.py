@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks.inputs import Inputs
 from benchmarks.metricinstruct.plain_analyses import analyse
 from benchmarks.metricinstruct.plain_choice import choose
 from benchmarks.metricinstruct.plain_inputs import read_answers, read_examples
@@ -38,8 +39,8 @@ from pipelines.metricinstruct.balance import (
 from pipelines.metricinstruct.filter_settings import load_filters
 from pipelines.metricinstruct.finetuning import fine_tuning
 from pipelines.metricinstruct.profiles import count_profiles
+from pipelines.metricinstruct.publication import DATASET
 from pipelines.metricinstruct.task_prompts import by_id, load_task_prompts
-from pipelines.options import DEFAULT_PARTITIONS
 from transforms.filters import apply
 from transforms.frames import polars_schema
 from transforms.keys import partition_expression
@@ -49,10 +50,12 @@ from transforms.llm.prompts import Prompt
 def main() -> None:
     """Make the dataset."""
     inputs, base_url, output = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    partitions = Inputs(DATASET, inputs, base_url).partitions
     prompts = load_task_prompts()
     chosen, not_chosen = choose(read_examples(inputs))
     answers = read_answers(str(inputs / "output/metricinstruct/cache/*/*.jsonl"))
     analyses, unchanged, dead = analyse(chosen, answers, prompts, base_url)
+    analyses = analyses.with_columns(partition_expression(partitions))
     rows, dropped, removed = filtered(analyses)
     rows = released(with_example(rows, chosen))
     rejected = pl.concat(
@@ -63,12 +66,13 @@ def main() -> None:
         ]
     )
     default = rows.with_columns(pl.col("errors_text").alias("errors"))
-    write(output, "default", default)
-    write(output, "structured", rows)
-    write(output, "sft", rows.select("split", "partition").hstack(fine_tuning(default)))
-    write(output, "provenance", provenance(rows, removed, by_id(prompts)))
-    write(output, "rejected", rejected)
-    write(output, "dead", dead)
+    write(output, "default", default, partitions)
+    write(output, "structured", rows, partitions)
+    tuning = rows.select("split", "partition").hstack(fine_tuning(default))
+    write(output, "sft", tuning, partitions)
+    write(output, "provenance", provenance(rows, removed, by_id(prompts)), partitions)
+    write(output, "rejected", rejected, partitions)
+    write(output, "dead", dead, partitions)
 
 
 def filtered(analyses: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -167,18 +171,18 @@ def rejects_of(rows: pl.DataFrame, text: str) -> pl.DataFrame:
     ).select(schema.REJECTED.names)
 
 
-def write(output: Path, configuration: str, rows: pl.DataFrame) -> None:
+def write(output: Path, configuration: str, rows: pl.DataFrame, partitions: int) -> None:
     """Write the rows of a configuration, those with splits in their order already."""
     published = polars_schema(schema.CONFIGURATIONS[configuration])
     if configuration not in schema.SPLIT_CONFIGURATIONS:
         rows = rows.sort(list(published)).with_columns(
-            partition_expression(DEFAULT_PARTITIONS), pl.lit(configuration).alias("written split")
+            partition_expression(partitions), pl.lit(configuration).alias("written split")
         )
     else:
         rows = rows.with_columns(pl.col("split").alias("written split"))
     typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in published.items())
     directory = "data" if configuration == "default" else configuration
-    write_shards(output / directory, typed, list(published), split="written split")
+    write_shards(output / directory, typed, list(published), partitions, split="written split")
 
 
 if __name__ == "__main__":

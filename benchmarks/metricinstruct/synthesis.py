@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.inputs import Inputs
+from benchmarks.inputs import Inputs, partitions_of
 from benchmarks.metricinstruct import answers, sources
 from benchmarks.replies import MODEL, completion
 from pipelines.metricinstruct.command import (
@@ -36,7 +36,6 @@ from pipelines.metricinstruct.selection import candidates, selection
 from pipelines.metricinstruct.stages import choose_examples, read_source, select_examples
 from pipelines.metricinstruct.task_prompts import load_task_prompts
 from pipelines.option_parsing import parse
-from pipelines.options import DEFAULT_PARTITIONS
 from transforms.keys import partition_of
 from transforms.llm.answers import classify
 from transforms.llm.cache import PartitionCache
@@ -58,7 +57,8 @@ def synthesise(directory: Path, examples: int, base_url: str) -> Inputs:
     directory.mkdir(parents=True)
     inputs = Inputs(DATASET, directory, base_url)
     sources.write_sources(directory, examples)
-    open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, {})
+    chosen = {"partitions": partitions_of(examples, sources.EXAMPLES)}
+    open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, chosen)
     given = [*arguments(inputs), "--output", str(inputs.output), "--model", MODEL]
     options = parse(
         metricinstruct_parser(), MetricInstructOptions, [*given, "--base-url", base_url]
@@ -87,8 +87,9 @@ def _warm(inputs: Inputs, drafting: DraftAnalyses, items: list[Item]) -> None:
     settings = EngineSettings(inputs.base_url, MODEL, str(inputs.cache))
     forms = RequestForms(settings)
     by_partition: dict[int, list[Item]] = defaultdict(list)
+    partitions = inputs.partitions
     for item in items:
-        by_partition[partition_of(item.key, DEFAULT_PARTITIONS)].append(item)
+        by_partition[partition_of(item.key, partitions)].append(item)
     for number, members in by_partition.items():
         cache = PartitionCache(settings.cache, number)
         for item in members:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks.inputs import Inputs
 from benchmarks.prosocial.plain_inputs import (
     TURN,
     read_answers,
@@ -30,10 +31,10 @@ from benchmarks.prosocial.plain_inputs import (
 )
 from benchmarks.replies import MODEL
 from benchmarks.shards import write_shards
-from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial import schema
 from pipelines.prosocial.filter_settings import load_filters
 from pipelines.prosocial.filters import prosocial_filters, tables
+from pipelines.prosocial.publication import DATASET
 from transforms.filters import apply
 from transforms.keys import partition_expression
 from transforms.llm.prompts import Prompt, load_prompts
@@ -44,6 +45,7 @@ ANNOTATOR_SALT = "remint"
 def main() -> None:
     """Make the dataset."""
     inputs, base_url, output = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    partitions = Inputs(DATASET, inputs, base_url).partitions
     prompts = load_prompts(Path(schema.__file__).with_name("prompts"))
     seeds, refused = read_seeds(inputs / "seeds.tsv")
     responses = read_responses(str(inputs / "responses-*.jsonl"))
@@ -56,17 +58,18 @@ def main() -> None:
     turns = dialogues(seeds, grid)
     turns, by_filter = drop(turns, faults_of(turns), "rejected")
     turns, by_duplicate = drop(turns, duplicates_of(turns), "duplicate")
-    turns = with_ids(turns)
-    write_shards(output / "data", turns, schema.RELEASED.names)
+    turns = with_ids(turns, partitions)
+    write_shards(output / "data", turns, schema.RELEASED.names, partitions)
     written = provenance(grid, turns, prompts)
-    write_shards(output / "provenance", written, schema.PROVENANCE.names)
+    write_shards(output / "provenance", written, schema.PROVENANCE.names, partitions)
     columns = schema.PUBLISHED_ANNOTATIONS.names
-    write_shards(output / "annotations", vote_rows(votes, turns), columns)
+    write_shards(output / "annotations", vote_rows(votes, turns), columns, partitions)
     rejected = pl.concat([refused, by_filter, by_duplicate]).sort(schema.REJECTED.names)
     rejected = rejected.with_columns(
-        partition_expression(DEFAULT_PARTITIONS), pl.lit("rejected").alias("published_split")
+        partition_expression(partitions), pl.lit("rejected").alias("published_split")
     )
-    write_shards(output / "rejected", rejected, schema.REJECTED.names, split="published_split")
+    columns = schema.REJECTED.names
+    write_shards(output / "rejected", rejected, columns, partitions, split="published_split")
 
 
 def assemble(drafts: pl.DataFrame, responses: pl.DataFrame, votes: pl.DataFrame) -> pl.DataFrame:
@@ -182,11 +185,11 @@ def drop(
     return kept, pl.concat(refused)
 
 
-def with_ids(turns: pl.DataFrame) -> pl.DataFrame:
+def with_ids(turns: pl.DataFrame, partitions: int) -> pl.DataFrame:
     """Return ``turns`` with ids that run on within a split, by partition and key."""
     place = pl.struct("partition", "key").rank("dense").over("split").cast(pl.Int64) - 1
     return (
-        turns.with_columns(partition_expression(DEFAULT_PARTITIONS))
+        turns.with_columns(partition_expression(partitions))
         .with_columns(
             place.alias("dialogue_id"), pl.col("turn").cast(pl.Int64).alias("response_id")
         )

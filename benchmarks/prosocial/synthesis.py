@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.inputs import Inputs
+from benchmarks.inputs import Inputs, partitions_of
 from benchmarks.prosocial import texts
 from benchmarks.replies import MODEL, completion
-from pipelines.options import DEFAULT_PARTITIONS
 from pipelines.prosocial import schema
 from pipelines.prosocial.command import DATASET_DEFAULTS, PROMPTS
 from pipelines.prosocial.dialogue import CrowdResponse, CrowdSoFar, DraftSettings, Seed, draft
@@ -91,12 +90,14 @@ def synthesise(directory: Path, dialogues: int, base_url: str) -> Inputs:
     inputs = Inputs(DATASET, directory, base_url)
     _write_seeds(_seeds_of(inputs), dialogues)
     made: dict[int, list[Dialogue]] = defaultdict(list)
-    open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, {})
+    partitions = partitions_of(dialogues, RELEASED_DIALOGUES)
+    chosen = {"partitions": partitions}
+    open_dataset(str(inputs.output / DATASET), DATASET, DATASET_DEFAULTS, chosen)
     responses = [(directory / f"responses-{n}.jsonl").open("w") for n in range(FILES)]
     annotations = [(directory / f"annotations-{n}.jsonl").open("w") for n in range(FILES)]
     for index in range(dialogues):
         one = dialogue(index, dialogues)
-        made[partition_of(one.key, DEFAULT_PARTITIONS)].append(one)
+        made[partition_of(one.key, partitions)].append(one)
         responses[index % FILES].writelines(_response_lines(one, index))
         annotations[index % FILES].writelines(_annotation_lines(one))
     for file in (*responses, *annotations):

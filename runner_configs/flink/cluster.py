@@ -247,6 +247,8 @@ class FlinkCluster:
         command = [
             *("java", f"-D{self._processes.mark(name)}", f"-Xmx{_HEAPS[main]}m"),
             *("-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", *flags),
+            # By default only the thread ends that had no memory, and the job waits for it for ever.
+            "-XX:+ExitOnOutOfMemoryError",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
             *("-cp", f"{self._jars}/*", main, *arguments),
