@@ -46,8 +46,9 @@ def settings(tmp_path: Path) -> Iterator[Callable[..., EngineSettings]]:
 
 
 @pytest.fixture
-def memory() -> type[MemoryFileSystem]:
-    """The filesystem of testmemory://, empty."""
+def memory() -> Iterator[type[MemoryFileSystem]]:
+    """The filesystem of testmemory://, empty; what it was told to refuse ends with the test."""
     MemoryFileSystem.objects = {}
     MemoryFileSystem.refusals = 0
-    return MemoryFileSystem
+    yield MemoryFileSystem
+    MemoryFileSystem.refusals = 0
