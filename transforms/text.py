@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import polars as pl
 
+#: A character that is no white space: neither Polars's nor Python's (and so the suites'), which has
+#: the separators among it that Unicode counts with the controls.
+SAYS_SOMETHING = r"[^\s\x1c-\x1f]"
+
 # A role marker opens a text or a line of it, as in a transcript; in mid-sentence it is just words.
 _ROLE = (
     r"(?i)(?:^|\n)[\s*#>\"']*"

@@ -27,9 +27,11 @@ def apply_edits(reference: str, edits: Sequence[Mapping[str, Any]]) -> Analysis:
     """
     placed: dict[Span, Mapping[str, Any]] = {}
     for edit in edits:
-        spans, exact = find(edit["correct"].strip(), reference)
+        correct, wrong = edit["correct"].strip(), edit["wrong"].strip()
+        spans, exact = find(correct, reference)
         # Found without the marks that the model put around them, words are changed without, too.
-        wrong = edit["wrong"].strip() if exact else strip_marks(edit["wrong"])
+        if not exact and strip_marks(correct) != correct:
+            wrong = strip_marks(wrong)
         free = (one for one in spans if all(_apart(one, other) for other in placed))
         span = next(free, None)
         if span is not None:

@@ -23,6 +23,7 @@ import polars as pl
 from pipelines.prosocial import schema
 from transforms.frames import concat, polars_schema
 from transforms.ledger import COUNTS
+from transforms.text import SAYS_SOMETHING
 
 _REJECTED = polars_schema(schema.REJECTED)
 _PLACE = ["key", "turn", "file", "line"]
@@ -133,7 +134,7 @@ def _one_by_one(rows: pl.DataFrame, column: str) -> pl.Series:
             pl.when(said.is_in(pl.col("whole"))).then(pl.concat_list(column)).otherwise(parts)
         )
         .explode(column)
-        .filter(said != "")
+        .filter(said.str.contains(SAYS_SOMETHING))
         .unique(["row", column], keep="first", maintain_order=True)
         .group_by("row", maintain_order=True)
         .agg(said.alias("parted"))

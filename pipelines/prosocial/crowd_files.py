@@ -32,7 +32,7 @@ Unit = Literal["response", "annotation"]
 
 _FORM = TableFormat("jsonl")
 #: A character that is neither white space (Python's, too) nor a semicolon.
-_SAYS_SOMETHING = r"[^\s\x1c-\x1f;]"
+_SAYS_MORE_THAN_SEMICOLONS = r"[^\s\x1c-\x1f;]"
 _REJECTED = polars_schema(schema.REJECTED)
 
 
@@ -205,7 +205,9 @@ def _rots(column: str) -> pl.Expr:
     where the candidates are known, see ``crowd.resolve``.
     """
     stripped = pl.element().str.strip_chars()
-    said = pl.col(column).list.eval(stripped.filter(stripped.str.contains(_SAYS_SOMETHING)))
+    said = pl.col(column).list.eval(
+        stripped.filter(stripped.str.contains(_SAYS_MORE_THAN_SEMICOLONS))
+    )
     return said.list.unique(maintain_order=True).fill_null([]).alias(column)
 
 

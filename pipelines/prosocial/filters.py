@@ -19,8 +19,6 @@ from transforms.filters import Filter, apply, funnel
 
 _TEXT = pl.col("text")
 _IS_RESPONSE = pl.col("field") == "response"
-# Separators that Unicode has among the controls, and Python (so the suites) among white space.
-_SAYS_SOMETHING = r"[^\s\x1c-\x1f]"
 _JUDGEMENT = (
     r"(?i)\b(?:should\w*|must\w*|ought|never|always|ok|okay|wrong|right|good|bad|rude|fine|is|are|"
     r"isn't|aren't|it's|be|was|have to|need to|allowed|free to|encouraged|appreciate\w*)\b"
@@ -148,7 +146,7 @@ def _utterance_filters(settings: FilterSettings) -> list[Filter]:
         return Filter(name, "utterance", fails, value, rule.level)
 
     words = pl.col("words").list.len()
-    blank = ~_TEXT.str.contains(_SAYS_SOMETHING).fill_null(False)
+    blank = ~_TEXT.str.contains(measures.SAYS_SOMETHING).fill_null(False)
     characters = _TEXT.str.len_chars()
     drafted = ~pl.col("verbatim")
     sentences = measures.sentences(_TEXT)

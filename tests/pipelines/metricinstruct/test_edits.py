@@ -97,6 +97,17 @@ def test_what_stands_around_the_words_of_an_edit_stays_out(correct, wrong):
     assert (error.location, error.suggestion) == ("butcher", "bakery")
 
 
+@pytest.mark.parametrize(
+    ("reference", "correct", "wrong", "output"),
+    [
+        ("Ask the Mill owner.", "the mill owner", '"the mill owner"', 'Ask "the mill owner".'),
+        ("He said the End.", "the end.", "the end...", "He said the end..."),
+    ],
+)
+def test_marks_of_an_error_stay_where_only_case_differs(reference, correct, wrong, output):
+    assert apply_edits(reference, [an_edit(correct, wrong)]).output == output
+
+
 def test_marks_of_the_reference_stay_and_are_not_doubled():
     for correct, wrong in (("“Up”", "“Down”"), ('"Up"', '"Down"')):
         assert apply_edits('He read "Up".', [an_edit(correct, wrong)]).output == 'He read "Down".'

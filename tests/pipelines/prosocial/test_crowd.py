@@ -85,6 +85,7 @@ def test_the_first_response_by_file_and_line_stands() -> None:
             [],
         ),
         (["one; two", "three", "two"], [], ["one", "two", "three"], []),
+        (["\x1c;one; \x1f"], [], ["one"], []),
         # Of the seed, of several candidates, and of one text of candidates.
         (["Be kind; always.", "a; b"], [], ["Be kind; always.", "a", "b"], []),
         (["a; b", "c"], ["a; b", "d"], ["a; b", "c"], ["a; b", "d"]),
