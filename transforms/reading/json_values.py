@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import polars as pl
@@ -48,21 +48,43 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+class _Constant(float):
+    """A NaN or Infinity, which JSON has no numbers for."""
+
+
 DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+#: Takes NaN and Infinity as well, for values whose parts are judged apart.
+LENIENT_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_Constant)
 
 
-def repeated_field(value: Any) -> str | None:
-    """Return a field that an object of ``DECODER`` names twice, at any depth; None for none."""
+def _parts(value: Any, within: Collection[int] = ()) -> Iterator[Any]:
+    """Yield a value and all that stands in it, but for the values with an id of ``within``."""
     left = [value]
     while left:
         value = left.pop()
-        if isinstance(value, _Repeated):
-            return min(value.repeated)
+        if id(value) in within:
+            continue
+        yield value
         if isinstance(value, dict):
             left += value.values()
         elif isinstance(value, list):
             left += value
-    return None
+
+
+def repeated_field(value: Any, within: Collection[int] = ()) -> str | None:
+    """Return a field that an object of a decoder names twice, at any depth; None for none.
+
+    Args:
+        value: what the decoder returned.
+        within: ids (``id``) of the values in it that are not looked at.
+    """
+    repeated = (part for part in _parts(value, within) if isinstance(part, _Repeated))
+    return next((min(part.repeated) for part in repeated), None)
+
+
+def holds_constant(value: Any) -> bool:
+    """Return whether NaN or Infinity stands in a value of ``LENIENT_DECODER``, at any depth."""
+    return any(isinstance(part, _Constant) for part in _parts(value))
 
 
 class RowError(Exception):

@@ -102,28 +102,37 @@ def _human_error(error: Any, annotator: str, output: str) -> HumanError:
     text = as_comment(error.get("text"))
     severity = as_comment(error.get("severity"))
     category = as_text(error.get("category"), "category")
+    span = None
+    if _given(error, "start") is not None:
+        span = tuple(as_whole(error.get(name), name) for name in ("start", "end"))
     if category.lower() == NO_ERROR.lower():
         category = NO_ERROR
-        if any(error.get(name) is not None for name in ("start", "end", "text")):
+        if text is not None or (span and span[0] < span[1]):
             raise Unusable("no_error_marks_text", "category", category)
     unplaced = HumanError(
         annotator,
         category,
         severity and severity.strip().capitalize(),
-        _weight(error.get("weight")),
+        _weight(_given(error, "weight")),
         text=text,
         comment=as_comment(error.get("comment")),
     )
-    if error.get("start") is None:
+    if span is None:
         if text is None or output.count(text) != 1:
             return unplaced
         start, end = output.index(text), output.index(text) + len(text)
     else:
-        start, end = (as_whole(error.get(name), name) for name in ("start", "end"))
+        start, end = span
     found = output[max(start, 0) : end]
     if not 0 <= start < end <= len(output) or (text is not None and found != text):
         return unplaced
     return replace(unplaced, side="output", start=start, end=end, text=found)
+
+
+def _given(error: Any, name: str) -> Any:
+    """Return what stands in ``name``, None where that is blank: tables write nothing so."""
+    value = error.get(name)
+    return None if isinstance(value, str) and not value.strip() else value
 
 
 def _weight(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, NO_ERROR, REAL, REJECTED
+from pipelines.metricinstruct.schema import EXAMPLES, HUMAN_ERRORS, REAL, REJECTED
 from pipelines.metricinstruct.sources.source import (
     Example,
     HumanError,
@@ -53,7 +53,7 @@ class Chunk:
     def add_output(self, row: Row, example: Example) -> None:
         """Add a system's output."""
         if fault := _fault_of(example):
-            self.reject(row, Rejected(fault))
+            self.reject(row, Rejected(fault), input_rows=example.input_rows)
             return
         key = key_of(example, self._source)
         item = example.item or key[:ITEM_LENGTH]
@@ -74,9 +74,23 @@ class Chunk:
         bare = replace(example, hypothesis=None, system=None, quality=None)
         self._add_example(row, bare, key, example.item or key[:ITEM_LENGTH])
 
-    def reject(self, row: Row, rejected: Rejected, text: str | None = None) -> None:
-        """Add a row, or an output, that can't be used; its annotations stay."""
+    def reject(
+        self,
+        row: Row,
+        rejected: Rejected,
+        text: str | None = None,
+        input_rows: int | None = None,
+    ) -> None:
+        """Add a row, or an output, that can't be used; its annotations stay.
+
+        Args:
+            row: the row.
+            rejected: why, and what was read of it.
+            text: what to show of it; None for what was read.
+            input_rows: rows behind it, see ``Example``, where it has no example that tells.
+        """
         example = rejected.example
+        input_rows = example.input_rows if example else input_rows
         key = key_of(example, self._source) if example else None
         item = example and (example.item or str(key)[:ITEM_LENGTH])
         if text is None:
@@ -99,7 +113,7 @@ class Chunk:
                 row.file,
                 row.line,
                 text,
-                self._rows_of(row, example),
+                self._rows_of(row, input_rows),
             )
         )
         if example and key and item:
@@ -135,7 +149,7 @@ class Chunk:
                 example.quality,
                 row.file,
                 row.line,
-                self._rows_of(row, example),
+                self._rows_of(row, example.input_rows),
             )
         )
 
@@ -150,10 +164,10 @@ class Chunk:
             values["line"] = error.line or row.line
             self._errors.append(tuple(values[name] for name in HUMAN_ERRORS))
 
-    def _rows_of(self, row: Row, example: Example | None) -> int:
+    def _rows_of(self, row: Row, input_rows: int | None) -> int:
         """Return how many rows end here: of a row with several outputs, only the first counts."""
-        if example and example.input_rows is not None:
-            return example.input_rows
+        if input_rows is not None:
+            return input_rows
         counted = row is self._last
         self._last = row
         return 0 if counted else 1
@@ -166,12 +180,7 @@ def _instruction(example: Example, source: Source) -> str:
 
 
 def _fault_of(example: Example) -> str | None:
-    """Return the rule that ``example`` breaks where a text of it holds what is not text.
-
-    Or where an annotator who found nothing marks a text nevertheless.
-    """
-    if any(error.category == NO_ERROR and error.text is not None for error in example.errors):
-        return "no_error_marks_text"
+    """Return the rule that ``example`` breaks where a text of it holds what is not text."""
     spans = [error.text for error in example.errors]
     texts = (example.instruction, example.input_context, example.hypothesis, *spans)
     return fault_of("".join(text for text in (*texts, *example.references) if text))

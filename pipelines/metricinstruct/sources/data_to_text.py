@@ -33,6 +33,9 @@ from pipelines.metricinstruct.sources.source import (
     Row,
     Source,
     Yielded,
+    beside_input,
+    marking_nothing,
+    rejected,
     row_by_row,
 )
 from pipelines.metricinstruct.sources.values import (
@@ -52,23 +55,24 @@ _ENGLISH = (None, "", "en")
 _QUINTD_TYPES = {0: "incorrect", 1: "not_checkable", 2: "misleading", 3: "other"}
 
 
-def _webnlg_entries(value: Any) -> Iterator[Any]:
-    """Yield the entries of ``references-en.json`` or of the challenge's XML."""
+def _webnlg_entries(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the entries of ``references-en.json`` or of the challenge's XML, with their rows."""
     if isinstance(value, Element):
         for number, entry in enumerate(value.iter("entry"), 1):
             parts = [(triple.text or "").split(" | ") for triple in entry.iter("mtriple")]
-            yield {
+            row = {
                 "id": str(number),
                 "triples": [[part.strip() for part in triple] for triple in parts],
                 "lex": [lex.text for lex in entry.iter("lex") if lex.get("lang") in _ENGLISH],
             }
+            yield entry, row
         return
     for numbered in as_list(as_object(value, "entries").get("entries"), "entries"):
         if not isinstance(numbered, Mapping):
-            yield numbered
+            yield numbered, numbered
             continue
         for number, entry in numbered.items():
-            yield _webnlg_entry(number, entry)
+            yield entry, _webnlg_entry(number, entry)
 
 
 def _webnlg_entry(number: str, entry: Any) -> Any:
@@ -91,17 +95,18 @@ def _webnlg_entry(number: str, entry: Any) -> Any:
 
 
 def _webnlg(row: Row) -> Iterator[Example]:
-    yield Example(
-        triples(_lists_of_texts(row, "triples")),
-        row.texts("lex"),
-        item=row.text("id"),
-        split="test",
+    example = Example(
+        triples(_lists_of_texts(row, "triples")), item=row.identifier("id"), split="test"
     )
+    with beside_input(example):
+        yield replace(example, references=row.texts("lex"), item=row.text("id"))
 
 
 def _dart(row: Row) -> Iterator[Example]:
-    texts = [as_text(annotation.get("text"), "text") for annotation in row.objects("annotations")]
-    yield Example(tuples(_lists_of_texts(row, "tripleset")), distinct(*reversed(texts)))
+    example = Example(tuples(_lists_of_texts(row, "tripleset")))
+    with beside_input(example):
+        texts = [as_text(given.get("text"), "text") for given in row.objects("annotations")]
+        yield replace(example, references=distinct(*reversed(texts)))
 
 
 def _lists_of_texts(row: Row, name: str) -> list[list[str]]:
@@ -117,10 +122,14 @@ def _wikitabletext(row: Row) -> Iterator[Example]:
             [part.replace("_$$_", " ") for part in row.text(name).split("_||_")]
             for name in ("headers", "cells")
         )
-        yield Example(record(headers, cells), (row.text("text").replace("_$$_", " "),))
+        example = Example(record(headers, cells))
+        with beside_input(example):
+            yield replace(example, references=(row.text("text").replace("_$$_", " "),))
         return
     headers, cells = (_python_list(row, name) for name in ("headers", "content"))
-    yield Example(record(headers, cells), (row.text("reference"),))
+    example = Example(record(headers, cells))
+    with beside_input(example):
+        yield replace(example, references=(row.text("reference"),))
 
 
 def _python_list(row: Row, name: str) -> list[str]:
@@ -135,10 +144,6 @@ def _python_list(row: Row, name: str) -> list[str]:
 
 
 def _totto(row: Row) -> Iterator[Example]:
-    annotations = row.objects("sentence_annotations")
-    sentences = [
-        as_text(sentence.get("final_sentence"), "final_sentence") for sentence in annotations
-    ]
     cells = [as_list(place, "highlighted_cells") for place in row.values("highlighted_cells")]
     if not cells:
         raise Unusable("empty", "highlighted_cells")
@@ -148,7 +153,13 @@ def _totto(row: Row) -> Iterator[Example]:
         [[as_cell(cell) for cell in as_list(cells, "table")] for cells in row.values("table")],
         cells,
     )
-    yield Example(text, distinct(*reversed(sentences)), item=row.identifier("example_id"))
+    example = Example(text, item=row.identifier("example_id"))
+    with beside_input(example):
+        sentences = [
+            as_text(given.get("final_sentence"), "final_sentence")
+            for given in row.objects("sentence_annotations")
+        ]
+        yield replace(example, references=distinct(*reversed(sentences)))
 
 
 def _quintd(rows: Iterator[Row]) -> Iterator[Yielded]:
@@ -157,7 +168,7 @@ def _quintd(rows: Iterator[Row]) -> Iterator[Yielded]:
         try:
             example = _quintd_output(row)
         except Unusable as fault:
-            yield row, Rejected(fault.rule, fault.field, fault.value)
+            yield row, rejected(fault)
             continue
         except RecursionError:
             yield row, Rejected("nested_too_deeply")
@@ -168,7 +179,20 @@ def _quintd(rows: Iterator[Row]) -> Iterator[Yielded]:
 def _quintd_output(row: Row) -> Example:
     dataset, number = row.text("dataset"), row.identifier("table_idx")
     data = row.fields.get(INPUT)
-    output, shift = row.text("output"), row.blanks_before("output")
+    example = Example(
+        f"{dataset} {number}" if data is None else json.dumps(data, ensure_ascii=False),
+        item=f"{dataset}/{number}",
+        stratum=dataset,
+        split="test",
+    )
+    with beside_input(example):
+        output, system = row.text("output"), row.text("model")
+        errors = _quintd_errors(row, output)
+    return replace(example, hypothesis=output, system=system, errors=errors)
+
+
+def _quintd_errors(row: Row, output: str) -> tuple[HumanError, ...]:
+    shift = row.blanks_before("output")
     human = as_object(row.fields.get("human"), "human")
     annotators = {
         as_text(human.get("annotator"), "annotator"): as_list(human.get("spans"), "human"),
@@ -179,15 +203,7 @@ def _quintd_output(row: Row) -> Example:
         errors += [_quintd_error(as_object(s, "spans"), annotator, output, shift) for s in spans]
         if not spans:
             errors.append(HumanError(annotator, NO_ERROR, NO_ERROR))
-    return Example(
-        f"{dataset} {number}" if data is None else json.dumps(data, ensure_ascii=False),
-        hypothesis=output,
-        system=row.text("model"),
-        item=f"{dataset}/{number}",
-        stratum=dataset,
-        split="test",
-        errors=tuple(errors),
-    )
+    return tuple(errors)
 
 
 def _quintd_error(span: Mapping[str, Any], annotator: str, output: str, shift: int) -> HumanError:
@@ -197,6 +213,8 @@ def _quintd_error(span: Mapping[str, Any], annotator: str, output: str, shift: i
     error = HumanError(
         annotator, as_text(category, "type"), text=text, comment=as_comment(span.get("reason"))
     )
+    if (nothing := marking_nothing(error)) is not None:
+        return nothing
     found = output.find(text, max(start, 0))
     # A model's span that isn't where it says has a text but no place.
     if start < 0 or found != start:

@@ -14,6 +14,7 @@ from pipelines.metricinstruct.sources.source import (
     Row,
     RowReader,
     Source,
+    beside_input,
     outputs_of,
     row_by_row,
 )
@@ -34,12 +35,13 @@ def _own_instruction(input_context: str, reference: str) -> RowReader:
     """Return the reader of rows with an instruction, an input that may be empty, and an answer."""
 
     def read(row: Row) -> Iterator[Example | Rejected]:
-        yield Example(
+        example = Example(
             row.optional(input_context) or "",
-            (row.text(reference),),
             item=row.identifier("id"),
             instruction=row.text("instruction"),
         )
+        with beside_input(example):
+            yield replace(example, references=(row.text(reference),))
 
     return read
 
@@ -48,18 +50,15 @@ def _mixinstruct(row: Row) -> Iterator[Example | Rejected]:
     instruction, input_context = row.optional("instruction"), row.optional("input") or ""
     if not instruction:  # some rows have all of the request in their input
         instruction, input_context = row.text("input"), ""
-    reference = row.optional("output")
-    candidates = row.objects("candidates")
-    if not candidates:
-        raise Unusable("no_output", "candidates")
-    example = Example(
-        input_context,
-        (reference,) if reference else (),
-        item=row.optional("id"),
-        instruction=instruction,
-    )
+    example = Example(input_context, item=row.optional("id"), instruction=instruction)
+    with beside_input(example):
+        reference = row.optional("output")
+        candidates = row.objects("candidates")
+        if not candidates:
+            raise Unusable("no_output", "candidates")
     yield from outputs_of(
-        example, ((c.get("model"), c.get("text"), _bartscore(c.get("scores"))) for c in candidates)
+        replace(example, references=(reference,) if reference else ()),
+        ((c.get("model"), c.get("text"), _bartscore(c.get("scores"))) for c in candidates),
     )
 
 
@@ -69,21 +68,21 @@ def _bartscore(scores: Any) -> float | None:
 
 def _llmbar(row: Row) -> Iterator[Example]:
     label = row.number("label")
+    example = Example("", instruction=row.text("input"), split="test")
     for number in (1, 2):
-        yield Example(
-            "",
-            hypothesis=row.text(f"output_{number}"),
-            system=f"output_{number}",
-            instruction=row.text("input"),
-            split="test",
-            quality=None if label is None else float(label == number),
-        )
+        with beside_input(example):
+            yield replace(
+                example,
+                hypothesis=row.text(f"output_{number}"),
+                system=f"output_{number}",
+                quality=None if label is None else float(label == number),
+            )
 
 
-def _oasst_tree(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the first message of a tree, with its replies, of either export."""
+def _oasst_tree(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield a tree with its first message, which has its replies, of either export."""
     tree = as_object(value, "prompt")
-    yield tree["prompt"] if isinstance(tree.get("prompt"), Mapping) else tree
+    yield tree, tree["prompt"] if isinstance(tree.get("prompt"), Mapping) else tree
 
 
 def _oasst(row: Row) -> Iterator[Example | Rejected]:
@@ -93,8 +92,13 @@ def _oasst(row: Row) -> Iterator[Example | Rejected]:
         if len(messages) != 2:
             yield Rejected("not_single_turn", "messages", str(len(messages)), left_out=True)
             return
-        prompt, answer = (as_text(message.get("content"), "content") for message in messages)
-        yield Example("", (answer,), instruction=prompt)
+        prompt, answer = (message.get("content") for message in messages)
+        example = Example("", instruction=as_text(prompt, "content"))
+        with beside_input(example):
+            yield replace(example, references=(as_text(answer, "content"),))
+        return
+    if row.fields.get("deleted") and row.optional("text") is None:
+        yield Rejected("deleted", "deleted", left_out=True)
         return
     request = Example("", item=row.optional("message_id"), instruction=row.text("text"))
     if row.fields.get("deleted"):
@@ -103,16 +107,18 @@ def _oasst(row: Row) -> Iterator[Example | Rejected]:
     if row.fields.get("lang", "en") != "en":
         yield Rejected("language", "lang", shown(row.fields["lang"]), request, left_out=True)
         return
-    replies = [reply for reply in row.objects("replies") if not reply.get("deleted")]
+    with beside_input(request):
+        replies = [reply for reply in row.objects("replies") if not reply.get("deleted")]
     if not replies:
         yield Rejected("no_answer", "replies", None, request, left_out=True)
         return
     ranked = sorted(replies, key=_rank)
-    yield replace(
-        request,
-        references=distinct(*(as_text(reply.get("text"), "replies") for reply in ranked)),
-        reference_system=as_comment(ranked[0].get("model_name")),
-    )
+    with beside_input(request):
+        yield replace(
+            request,
+            references=distinct(*(as_text(reply.get("text"), "replies") for reply in ranked)),
+            reference_system=as_comment(ranked[0].get("model_name")),
+        )
 
 
 def _rank(reply: Mapping[str, Any]) -> tuple[float, str]:
@@ -129,7 +135,9 @@ def _guanaco(row: Row) -> Iterator[Example | Rejected]:
     if turns[::2] != ["Human", "Assistant"]:
         yield Rejected("not_single_turn", "text", str(len(turns) // 2), left_out=True)
         return
-    yield Example("", (as_text(turns[3], "text"),), instruction=as_text(turns[1], "text"))
+    example = Example("", instruction=as_text(turns[1], "text"))
+    with beside_input(example):
+        yield replace(example, references=(as_text(turns[3], "text"),))
 
 
 SOURCES = (

@@ -24,14 +24,22 @@ from pipelines.metricinstruct.schema import (
     MQM_NON_TRANSLATION,
     NO_ERROR,
 )
-from pipelines.metricinstruct.sources.source import Example, HumanError, Rejected, Row, Yielded
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    HumanError,
+    Rejected,
+    Row,
+    Yielded,
+    beside_input,
+    rejected,
+)
 from pipelines.metricinstruct.sources.values import Unusable, as_text
 from transforms.errors import InputError
 
 _MARK = re.compile(r"</?v>")
 _REFERENCE = re.compile(r"(?:ref|human)(?:$|[-_. ]|[A-Z])", re.IGNORECASE)
 _PAIR = re.compile(r"(?:^|[_.\-])([a-z]{2})[-_]?([a-z]{2})(?=[_.\-]|$)")
-_NEEDED = ("system", "seg_id", "source", "target", "category", "severity")
+_NEEDED = ("system", "seg_id", "target", "category", "severity")
 
 
 def language_pair_of(path: str, known: tuple[str, ...]) -> str:
@@ -95,7 +103,7 @@ def read_mqm(rows: Iterator[Row], pairs: tuple[str, ...]) -> Iterator[Yielded]:
         try:
             key, errors = _annotation(row)
         except Unusable as fault:
-            yield row, Rejected(fault.rule, fault.field, fault.value)
+            yield row, rejected(fault)
             continue
         outputs.setdefault(key, []).append((row, errors))
     if not outputs:
@@ -127,18 +135,17 @@ def read_mqm(rows: Iterator[Row], pairs: tuple[str, ...]) -> Iterator[Yielded]:
 
 
 def _annotation(row: Row) -> tuple[tuple[str, str, str, str], list[HumanError]]:
-    system, segment, _, _, category, severity = (row.text(name) for name in _NEEDED)
     source, in_source = marked(row.text("source"))
-    target, in_target = marked(row.text("target"))
-    key = (segment, as_text(source, "source"), system, as_text(target, "target"))
-    rater = row.optional("rater") or "unknown"
+    with beside_input(Example(as_text(source, "source"), instruction="")):
+        system, segment, text, category, severity = (row.text(name) for name in _NEEDED)
+        target, in_target = marked(text)
+        key = (segment, source, system, as_text(target, "target"))
+        rater, comment = row.optional("rater") or "unknown", row.optional("comment")
     if severity.lower() == NO_ERROR.lower() or category.lower() == NO_ERROR.lower():
         return key, [HumanError(rater, NO_ERROR, NO_ERROR, 0.0, line=row.line)]
     severity = severity.capitalize()
     weight = weight_of(category, severity)
-    unmarked = HumanError(
-        rater, category, severity, weight, comment=row.optional("comment"), line=row.line
-    )
+    unmarked = HumanError(rater, category, severity, weight, comment=comment, line=row.line)
     marks = [("output", target, *span) for span in in_target]
     marks += [("source", source, *span) for span in in_source]
     errors = [

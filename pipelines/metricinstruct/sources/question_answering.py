@@ -14,6 +14,8 @@ from pipelines.metricinstruct.sources.source import (
     Rejected,
     Row,
     Source,
+    beside_input,
+    marking_nothing,
     outputs_of,
     row_by_row,
 )
@@ -37,43 +39,48 @@ _PREDICTIONS = ("prediction 1", "prediction 2", "prediction 3", "prediction 4")
 _ANNOTATED = _PREDICTIONS[0]
 
 
-def _asqa_samples(value: Any) -> Iterator[Any]:
-    """Yield the samples of ``ASQA.json``, an object of splits, each an object of samples by id.
+def _asqa_samples(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the samples of ``ASQA.json``, splits of samples by their ids, with their rows.
 
     A line of JSON lines is one sample already.
     """
     given = as_object(value, "samples")
     if "ambiguous_question" in given or "question" in given:
-        yield given
+        yield given, given
         return
     splits = {name: as_object(samples, "samples") for name, samples in given.items()}
     for name, samples in splits.items():
         split = "validation" if name == "dev" else name
         for item, sample in samples.items():
             is_object = isinstance(sample, Mapping)
-            yield {**sample, "sample_id": item, "split": split} if is_object else sample
+            row = {**sample, "sample_id": item, "split": split} if is_object else sample
+            yield sample, row
 
 
 def _asqa(row: Row) -> Iterator[Example]:
     """Read a sample, or a row of the fine-grained feedback: four outputs, the first annotated."""
     if "ambiguous_question" in row:
-        annotations = row.objects("annotations")
-        answers = [as_text(given.get("long_answer"), "long_answer") for given in annotations]
-        yield Example(
+        example = Example(
             row.text("ambiguous_question"),
-            distinct(*answers),
             item=row.identifier("sample_id"),
             split=row.optional("split"),
         )
+        with beside_input(example):
+            annotations = row.objects("annotations")
+            answers = [as_text(given.get("long_answer"), "long_answer") for given in annotations]
+            yield replace(example, references=distinct(*answers))
         return
-    outputs = {name: row.text(name) for name in _PREDICTIONS}
-    errors = _feedback_errors(row, outputs[_ANNOTATED])
+    example = Example(row.text("question"))
+    with beside_input(example):
+        references = (row.text("gold"),)
+        outputs = {name: row.text(name) for name in _PREDICTIONS}
+        errors = _feedback_errors(row, outputs[_ANNOTATED])
     for system, output in outputs.items():
-        yield Example(
-            row.text("question"),
-            (row.text("gold"),),
-            output,
-            system,
+        yield replace(
+            example,
+            references=references,
+            hypothesis=output,
+            system=system,
             errors=errors if system == _ANNOTATED else (),
         )
 
@@ -93,6 +100,9 @@ def _feedback_errors(row: Row, output: str) -> tuple[HumanError, ...]:
             as_text(error.get("error type"), "error type"),
             comment=as_comment(error.get("explanation")),
         )
+        if (nothing := marking_nothing(unplaced)) is not None:
+            errors.append(nothing)
+            continue
         # Offsets in the wrong order tell no place.
         placed = replace(unplaced, side="output", start=start, end=end, text=output[start:end])
         errors.append(placed if start <= end else unplaced)
@@ -100,14 +110,16 @@ def _feedback_errors(row: Row, output: str) -> tuple[HumanError, ...]:
 
 
 def _fetaqa(row: Row) -> Iterator[Example | Rejected]:
-    answer = row.text("answer")
     cells = highlighted_rows(
         # The section's title is what stands above the table; a page without sections has its own.
         row.optional("table_section_title") or row.text("table_page_title"),
         [[str(cell) for cell in as_list(r, "table_array")] for r in row.values("table_array")],
         [as_list(place, "highlighted_cell_ids") for place in row.values("highlighted_cell_ids")],
     )
-    example = Example(cells + row.text("question"), (answer,), item=row.identifier("feta_id"))
+    request = Example(cells + row.text("question"), item=row.identifier("feta_id"))
+    with beside_input(request):
+        answer = row.text("answer")
+    example = replace(request, references=(answer,))
     if len(answer) <= FETAQA_SHORT:
         yield Rejected("short_answer", "answer", str(len(answer)), example, left_out=True)
     else:
@@ -123,7 +135,8 @@ def _cosmosqa(row: Row) -> Iterator[Example | Rejected]:
         yield Rejected("no_answer", "label", value, example, left_out=True)
         return
     name = f"answer{int(label)}"
-    answer = row.text(name)
+    with beside_input(example):
+        answer = row.text(name)
     if "none of the above choices" in answer.lower():
         yield Rejected("none_of_the_above", name, answer, example, left_out=True)
     elif len(answer) <= COSMOSQA_SHORT:
@@ -134,9 +147,10 @@ def _cosmosqa(row: Row) -> Iterator[Example | Rejected]:
 
 def _eli5(row: Row) -> Iterator[Example | Rejected]:
     example = Example(row.text("title"), item=row.optional("q_id"))
-    answers = as_object(row.fields.get("answers"), "answers")
-    texts = [as_text(text, "answers") for text in as_list(answers.get("text"), "answers")]
-    scores = [as_number(score) or 0.0 for score in as_list(answers.get("score"), "answers")]
+    with beside_input(example):
+        answers = as_object(row.fields.get("answers"), "answers")
+        texts = [as_text(text, "answers") for text in as_list(answers.get("text"), "answers")]
+        scores = [as_number(score) or 0.0 for score in as_list(answers.get("score"), "answers")]
     if not texts or len(texts) != len(scores):
         told = f"{len(texts)} with {len(scores)} scores"
         yield Rejected("no_answer", "answers", told, example, left_out=True)
@@ -147,15 +161,17 @@ def _eli5(row: Row) -> Iterator[Example | Rejected]:
 
 
 def _gsm8k(row: Row) -> Iterator[Example | Rejected]:
-    question = row.text("question")
-    if "answer" in row:
-        yield Example(question, (row.text("answer"),))
-        return
-    solutions = [(name, v) for name, v in row.fields.items() if isinstance(v, Mapping)]
-    if not solutions:
-        raise Unusable("no_output")
+    example = Example(row.text("question"))
+    with beside_input(example):
+        if "answer" in row:
+            yield replace(example, references=(row.text("answer"),))
+            return
+        solutions = [(name, v) for name, v in row.fields.items() if isinstance(v, Mapping)]
+        if not solutions:
+            raise Unusable("no_output")
+        references = (row.text("ground_truth"),)
     yield from outputs_of(
-        Example(question, (row.text("ground_truth"),)),
+        replace(example, references=references),
         ((n, v.get("solution"), as_number(v.get("is_correct"))) for n, v in solutions),
     )
 

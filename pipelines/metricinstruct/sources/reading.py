@@ -77,8 +77,9 @@ def read_source_file(
         readable = NumberedInputs(file.inputs).joined(readable, source.input_place)
     for row, yielded in source.read(readable):
         if file.channel == SYNTHETIC and isinstance(yielded, Rejected) and not yielded.left_out:
-            # Where the input is what is wanted, its outputs don't matter.
-            yielded = yielded.example or yielded
+            # Where the input and its reference are what is wanted, its outputs don't matter.
+            read = yielded.example
+            yielded = read if read and read.references else yielded
         if isinstance(yielded, Rejected):
             chunk.reject(row, yielded)
         elif file.channel == SYNTHETIC:
@@ -124,7 +125,10 @@ def read_keys(
             if example and (items is None or example.item in items):
                 keys.add(key_of(example, source))
                 found.add(example.item)
-            elif isinstance(yielded, Rejected) and not (example or yielded.left_out):
+            elif isinstance(yielded, Rejected) and not (
+                # A blank input comes in from no other file of the source either.
+                example or yielded.left_out or yielded.rule == "blank"
+            ):
                 unread[row.line] = yielded.rule
         if unread and items is None:
             raise InputError(

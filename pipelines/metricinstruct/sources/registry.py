@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pipelines.metricinstruct.schema import CHANNELS, TASKS
 from pipelines.metricinstruct.sources import (
@@ -12,7 +13,14 @@ from pipelines.metricinstruct.sources import (
     summarization,
     translation,
 )
-from pipelines.metricinstruct.sources.source import Example, Rejected, Row, Source, row_by_row
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    Rejected,
+    Row,
+    Source,
+    beside_input,
+    row_by_row,
+)
 from pipelines.metricinstruct.sources.values import Unusable, shown
 from transforms.errors import OptionError
 from transforms.reading.decode import fault_of
@@ -94,20 +102,24 @@ def described_source(
         input_context = optional("input_context") or ""
         if "instruction" not in fields:
             input_context = row.text(fields["input_context"])
-        references: tuple[str, ...] = ()
-        if (reference := fields.get("reference")) and reference in row:
-            is_list = isinstance(row.fields[reference], list)
-            references = row.texts(reference) if is_list else (row.text(reference),)
-        yield Example(
+        example = Example(
             input_context,
-            references,
-            row.text(fields["hypothesis"]) if "hypothesis" in fields else None,
-            optional("system") or "unknown",
             item=row.identifier(fields["id"]) if "id" in fields else None,
             instruction=row.text(fields["instruction"]) if "instruction" in fields else None,
-            split=_split(optional("split"), fields),
-            quality=row.number(fields["quality"]) if "quality" in fields else None,
         )
+        with beside_input(example):
+            references: tuple[str, ...] = ()
+            if (reference := fields.get("reference")) and reference in row:
+                is_list = isinstance(row.fields[reference], list)
+                references = row.texts(reference) if is_list else (row.text(reference),)
+            yield replace(
+                example,
+                references=references,
+                hypothesis=row.text(fields["hypothesis"]) if "hypothesis" in fields else None,
+                system=optional("system") or "unknown",
+                split=_split(optional("split"), fields),
+                quality=row.number(fields["quality"]) if "quality" in fields else None,
+            )
 
     needed = tuple(
         fields[column]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from pipelines.metricinstruct.schema import INSTRUCTION_FOLLOWING
+from pipelines.metricinstruct.schema import INSTRUCTION_FOLLOWING, NO_ERROR
 from pipelines.metricinstruct.sources.values import (
     Unusable,
     as_list,
@@ -117,6 +118,13 @@ class HumanError:
     line: int | None = None
 
 
+def marking_nothing(error: HumanError) -> HumanError | None:
+    """Return what says that there is no error as one that marks no text; None for an error."""
+    if error.category.lower() != NO_ERROR.lower():
+        return None
+    return HumanError(error.annotator, NO_ERROR, NO_ERROR, comment=error.comment)
+
+
 @dataclass(frozen=True)
 class Example:
     """An input with its references, and one system's output for it where there is one.
@@ -157,6 +165,34 @@ class Rejected:
     left_out: bool = False
 
 
+class UnusableBesideInput(Unusable):
+    """A row that can't be used for something else than its input, which ``example`` has."""
+
+    def __init__(self, fault: Unusable, example: Example) -> None:
+        super().__init__(fault.rule, fault.field, fault.value)
+        self.example = example
+
+
+@contextmanager
+def beside_input(example: Example) -> Iterator[None]:
+    """Keep the input that has been read for the reject of what can't be used within.
+
+    So evaluation inputs are found in rows that can't be used otherwise.
+    """
+    try:
+        yield
+    except UnusableBesideInput:
+        raise
+    except Unusable as fault:
+        raise UnusableBesideInput(fault, example) from fault
+
+
+def rejected(fault: Unusable) -> Rejected:
+    """Return the reject of a row that can't be used, with its input where that was read."""
+    example = fault.example if isinstance(fault, UnusableBesideInput) else None
+    return Rejected(fault.rule, fault.field, fault.value, example)
+
+
 def outputs_of(
     example: Example, outputs: Iterable[tuple[Any, Any, float | None]]
 ) -> Iterator[Example | Rejected]:
@@ -179,6 +215,8 @@ def outputs_of(
 Yielded: TypeAlias = tuple[Row, "Example | Rejected"]
 RowReader: TypeAlias = Callable[[Row], Iterator["Example | Rejected"]]
 Reader: TypeAlias = Callable[[Iterator[Row]], Iterator[Yielded]]
+#: From one value to its entries, each as it stands there and as a row.
+Unfold: TypeAlias = Callable[[Any], Iterator[tuple[Any, Any]]]
 
 
 def row_by_row(read: RowReader) -> Reader:
@@ -190,7 +228,7 @@ def row_by_row(read: RowReader) -> Reader:
                 for example in read(row):
                     yield row, example
             except Unusable as fault:
-                yield row, Rejected(fault.rule, fault.field, fault.value)
+                yield row, rejected(fault)
             except RecursionError:
                 yield row, Rejected("nested_too_deeply")
 
@@ -201,11 +239,9 @@ def plain_fields(input_context: str, reference: str, item: str | None = None) ->
     """Return the reader of rows that have the input and the reference each in one field."""
 
     def read(row: Row) -> Iterator[Example | Rejected]:
-        yield Example(
-            row.text(input_context),
-            (row.text(reference),),
-            item=row.identifier(item) if item else None,
-        )
+        example = Example(row.text(input_context), item=row.identifier(item) if item else None)
+        with beside_input(example):
+            yield replace(example, references=(row.text(reference),))
 
     return read
 
@@ -237,9 +273,10 @@ class Source:
         read: from the rows of one file to examples.
         requires: alternatives of fields of which a file must have one, else it isn't this source's.
         columns: names of the columns of a TSV file without a header line.
-        unfold: from the value of a JSON file that is no array to its rows; for JSON lines, from one
-            line's value, where a line is not a row by itself. It raises Unusable where that value
-            is of another form; a row that is no object is rejected.
+        unfold: from the value of a JSON file that is no array to its entries, as they stand in it
+            and as rows; for JSON lines, from one line's value, where a line is not a row by itself.
+            It raises Unusable where that value is of another form; an entry that is malformed, or
+            a row that is no object, is rejected.
         choice: how outputs are chosen where an input has several (see ``choice.CHOICES``).
         input_place: where a row's input stands, for sources whose inputs have files of their own.
     """
@@ -253,7 +290,7 @@ class Source:
     read: Reader
     requires: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...] | None = None
-    unfold: Callable[[Any], Iterator[Any]] | None = None
+    unfold: Unfold | None = None
     choice: str = "thirds"
     input_place: InputPlace | None = None
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SUMMARIZATION, SYNTHETIC
-from pipelines.metricinstruct.sources.source import Example, Row, Source, plain_fields, row_by_row
+from pipelines.metricinstruct.sources.source import (
+    Example,
+    Rejected,
+    Row,
+    Source,
+    beside_input,
+    plain_fields,
+    row_by_row,
+)
 from pipelines.metricinstruct.sources.values import Unusable, as_number, mean
 
 _EXPERT_RATINGS = ("coherence", "consistency", "fluency", "relevance")
@@ -23,33 +32,35 @@ _MODEL_FOLDER = re.compile(r"(?:^|/)(M\d+)/")
 
 def _summeval(row: Row) -> Iterator[Example]:
     """Read an annotated output, or a line of the file of all outputs of one system."""
-    folder = _MODEL_FOLDER.search(row.file)
-    system = row.optional("model_id") or (folder and folder[1])
-    if not system:
-        raise Unusable("no_system", "model_id")
-    ratings = row.objects("expert_annotations") if "expert_annotations" in row else []
-    yield Example(
-        row.text("text"),
-        row.texts("references") if "references" in row else (row.text("reference"),),
-        re.sub("-[lr]rb-", lambda found: _BRACKETS[found[0]], row.text("decoded")),
-        system,
-        item=row.optional("id"),
-        quality=mean([as_number(rating.get(n)) for rating in ratings for n in _EXPERT_RATINGS]),
-    )
+    example = Example(row.text("text"), item=row.optional("id"))
+    with beside_input(example):
+        folder = _MODEL_FOLDER.search(row.file)
+        system = row.optional("model_id") or (folder and folder[1])
+        if not system:
+            raise Unusable("no_system", "model_id")
+        ratings = row.objects("expert_annotations") if "expert_annotations" in row else []
+        yield replace(
+            example,
+            references=row.texts("references") if "references" in row else (row.text("reference"),),
+            hypothesis=re.sub("-[lr]rb-", lambda found: _BRACKETS[found[0]], row.text("decoded")),
+            system=system,
+            quality=mean([as_number(rating.get(n)) for rating in ratings for n in _EXPERT_RATINGS]),
+        )
 
 
-def _newsroom(row: Row) -> Iterator[Example]:
+def _newsroom(row: Row) -> Iterator[Example | Rejected]:
     """Read a row of the human evaluation, which has no reference, or of the release."""
     if "ArticleText" not in row:
-        yield Example(row.text("text"), (row.text("summary"),), item=row.optional("url"))
+        yield from plain_fields("text", "summary", "url")(row)
         return
-    yield Example(
-        _paragraphs(row.text("ArticleText")),
-        hypothesis=_paragraphs(row.text("SystemSummary")),
-        system=row.text("System"),
-        item=row.identifier("ArticleID"),
-        quality=mean([row.number(name) for name in _NEWSROOM_RATINGS]),
-    )
+    example = Example(_paragraphs(row.text("ArticleText")), item=row.identifier("ArticleID"))
+    with beside_input(example):
+        yield replace(
+            example,
+            hypothesis=_paragraphs(row.text("SystemSummary")),
+            system=row.text("System"),
+            quality=mean([row.number(name) for name in _NEWSROOM_RATINGS]),
+        )
 
 
 def _paragraphs(text: str) -> str:
@@ -58,16 +69,16 @@ def _paragraphs(text: str) -> str:
 
 
 def _summedits(row: Row) -> Iterator[Example]:
-    edits = row.texts("edit_types")
-    yield Example(
-        row.text("doc"),
-        (row.text("original_summary"),),
-        row.text("summary"),
-        "+".join(sorted(edits)) or "unedited",
-        item=row.text("id"),
-        split="test",
-        quality=row.number("label"),
-    )
+    example = Example(row.text("doc"), item=row.identifier("id"), split="test")
+    with beside_input(example):
+        yield replace(
+            example,
+            references=(row.text("original_summary"),),
+            hypothesis=row.text("summary"),
+            system="+".join(sorted(row.texts("edit_types"))) or "unedited",
+            item=row.text("id"),
+            quality=row.number("label"),
+        )
 
 
 SOURCES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from json import JSONDecoder
 from typing import Any, NamedTuple
 
 from pipelines.metricinstruct.sources.values import MAX_VALUE_CHARACTERS, Unusable
@@ -15,7 +16,14 @@ from transforms.reading.decode import (
     text_blocks,
     whole_text,
 )
-from transforms.reading.json_values import DECODER, MARK, reason, repeated_field
+from transforms.reading.json_values import (
+    DECODER,
+    LENIENT_DECODER,
+    MARK,
+    holds_constant,
+    reason,
+    repeated_field,
+)
 
 
 class Line(NamedTuple):
@@ -66,10 +74,10 @@ def json_value(text: str) -> Any:
         value = DECODER.decode(text.removeprefix(MARK))
     except (ValueError, RecursionError) as error:
         raise Unusable(fault_of(text) or "bad_json", None, reason(error)) from error
-    return without_repeats(value)
+    return _without_repeats(value)
 
 
-def without_repeats(value: Any) -> Any:
+def _without_repeats(value: Any) -> Any:
     """Return a value of ``DECODER`` as it is.
 
     Raises:
@@ -81,14 +89,31 @@ def without_repeats(value: Any) -> Any:
     return value
 
 
-def parsed_json(path: str) -> Any:
-    """Return the value of a JSON file, in which objects may name a field twice.
+def sound(value: Any) -> Any:
+    """Return a value of ``lenient_json`` as it is.
 
     Raises:
-        InputError: it is no JSON.
+        Unusable: bad_json (NaN or Infinity stands in it), duplicate_field; at whatever depth.
     """
+    if holds_constant(value):
+        raise Unusable("bad_json")
+    return _without_repeats(value)
+
+
+def lenient_json(path: str) -> Any:
+    """Return the value of a JSON file, whose parts are for ``sound`` to judge.
+
+    Objects may name a field twice, and NaN and Infinity may stand for numbers.
+
+    Raises:
+        InputError: it is no JSON otherwise.
+    """
+    return _parsed(path, LENIENT_DECODER)
+
+
+def _parsed(path: str, decoder: JSONDecoder) -> Any:
     try:
-        return DECODER.decode(whole_text(path))
+        return decoder.decode(whole_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: is not JSON ({reason(error)}); fetch or write it again"
@@ -102,7 +127,7 @@ def whole_json(path: str) -> Any:
         InputError: it is no JSON, or an object in it names a field twice.
     """
     try:
-        return without_repeats(parsed_json(path))
+        return _without_repeats(_parsed(path, DECODER))
     except Unusable as fault:
         raise InputError(
             f"{path}: an object in it names {fault.field} twice; leave the one that is meant"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pipelines.metricinstruct.schema import REAL, SYNTHETIC, TRANSLATION
 from pipelines.metricinstruct.sources.mqm import read_mqm
@@ -14,6 +15,7 @@ from pipelines.metricinstruct.sources.source import (
     Row,
     Source,
     Yielded,
+    beside_input,
     row_by_row,
 )
 from pipelines.metricinstruct.sources.values import Unusable, as_text, shown
@@ -52,19 +54,21 @@ def _mqm(rows: Iterator[Row]) -> Iterator[Yielded]:
 
 
 def _direct_assessment(row: Row) -> Iterator[Example | Rejected]:
-    pair = row.text("lp")
-    if pair not in DIRECT_ASSESSMENT_PAIRS:  # nor is there an instruction for it
-        example = Example(row.text("src"), instruction="")
-        yield Rejected("language_pair", "lp", pair, example, left_out=True)
-        return
-    example = Example(
-        row.text("src"),
-        (row.text("ref"),),
-        row.text("mt"),
-        row.optional("system") or "unknown",
-        stratum=pair,
-        quality=row.number("score"),
-    )
+    source = Example(row.text("src"), instruction="")
+    with beside_input(source):
+        pair = row.text("lp")
+        if pair not in DIRECT_ASSESSMENT_PAIRS:  # nor is there an instruction for it
+            yield Rejected("language_pair", "lp", pair, source, left_out=True)
+            return
+        example = replace(
+            source,
+            references=(row.text("ref"),),
+            hypothesis=row.text("mt"),
+            system=row.optional("system") or "unknown",
+            instruction=None,
+            stratum=pair,
+            quality=row.number("score"),
+        )
     year = row.number("year")
     if year is None or year >= FIRST_EVALUATION_YEAR:
         value = shown(row.fields.get("year"))
@@ -80,9 +84,9 @@ def _parallel(row: Row) -> Iterator[Example | Rejected]:
     for pair in PARALLEL_PAIRS:
         source, target = pair.split("-")
         if texts.keys() == {source, target}:
-            yield Example(
-                as_text(texts[source], source), (as_text(texts[target], target),), stratum=pair
-            )
+            example = Example(as_text(texts[source], source), stratum=pair)
+            with beside_input(example):
+                yield replace(example, references=(as_text(texts[target], target),))
             return
     # Which of the texts would be the input is not known.
     pair = "-".join(sorted(map(str, texts)))

@@ -189,6 +189,67 @@ def test_an_evaluation_input_that_cannot_be_read_does_not_stay_in_unnoticed(tmp_
             '"highlighted_cell_ids": [[1, 0]], "answer": "Yes."}\n',
             ['Given the table title of "Mills" . In row 1 , the a is b . Old?'],
         ),
+        (
+            "xsum",
+            "test.jsonl",
+            '{"document": "One.", "summary": " ", "id": "1"}\n'
+            '{"document": "Two.", "id": "2"}\n'
+            '{"document": " ", "summary": "B.", "id": "3"}\n',
+            ["One.", "Two."],
+        ),
+        (
+            "gsm8k",
+            "test.jsonl",
+            '{"question": "One?", "answer": ""}\n{"question": "Two?", "ground_truth": ""}\n',
+            ["One?", "Two?"],
+        ),
+        (
+            "wmt_da",
+            "test.csv",
+            "lp,src,mt,ref,score,year\nde-en,Eins.,,b,1,2020\nde-en,Zwei.,a,,1,2020\n"
+            ",Drei.,a,b,1,2020\n",
+            ["Eins.", "Zwei.", "Drei."],
+        ),
+        (
+            "wmt_mqm",
+            "mqm_ende.tsv",
+            "system\tseg_id\tsource\ttarget\tcategory\tseverity\n"
+            "\t1\tOne.\ta\tNo-error\tNo-error\nb\t2\tTwo.\t\tNo-error\tNo-error\n",
+            ["One.", "Two."],
+        ),
+        (
+            "summeval",
+            "test.jsonl",
+            '{"text": "One.", "decoded": "", "references": ["a"], "id": "1", "model_id": "M1"}\n'
+            '{"text": "Two.", "decoded": "b", "references": ["a"], "id": "2"}\n',
+            ["One.", "Two."],
+        ),
+        (
+            "eli5",
+            "test.jsonl",
+            '{"title": "Why?", "answers": {"text": ["a", ""], "score": [1, 2]}}\n',
+            ["Why?"],
+        ),
+        (
+            "oasst1",
+            "test.jsonl",
+            '{"text": "One.", "role": "prompter", "replies": [{"text": ""}]}\n'
+            '{"text": "", "deleted": true, "role": "prompter", "replies": []}\n',
+            ["One.\n"],
+        ),
+        (
+            "cosmosqa",
+            "test.csv",
+            "id,context,question,answer0,answer1,answer2,answer3,label\n1,A.,Old?,,b,c,d,0\n",
+            ["Context: A.\nQuestion: Old?"],
+        ),
+        (
+            "totto",
+            "test.jsonl",
+            '{"table": [[{"value": "a", "is_header": false, "column_span": 1, "row_span": 1}]], '
+            '"highlighted_cells": [[0, 0]], "sentence_annotations": [{"final_sentence": ""}]}\n',
+            ["Given the cell value of a ."],
+        ),
     ],
 )
 def test_rows_that_no_channel_gets_are_evaluation_inputs_nevertheless(

@@ -77,10 +77,11 @@ def test_a_marked_text_has_its_place_whatever_its_length(written, read_file, len
 
 
 def test_weights_have_a_scale_of_their_own_and_no_error_has_one_name(read):
-    errors = read(judged({"category": "Fluency", "weight": 60}, {"category": "no-Error"}))
-    assert errors["human_errors"].select("category", "weight", "text").rows() == [
-        ("Fluency", 60.0, None),
-        (NO_ERROR, None, None),
+    nothing = {"category": "no-Error", "text": " ", "start": 0, "end": 0, "weight": ""}
+    errors = read(judged({"category": "Fluency", "weight": 60, "start": ""}, nothing))
+    assert errors["human_errors"].select("category", "weight", "text", "start").rows() == [
+        ("Fluency", 60.0, None, None),
+        (NO_ERROR, None, None, None),
     ]
 
 

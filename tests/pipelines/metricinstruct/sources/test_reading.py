@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from pipelines.metricinstruct.schema import CHANNELS, REAL, SYNTHETIC
 from pipelines.metricinstruct.sources import text_files
+from pipelines.metricinstruct.sources.chunk import Chunk
 from pipelines.metricinstruct.sources.reading import SourceFile, read_source_file
 from pipelines.metricinstruct.sources.registry import SOURCES, described_source
 from pipelines.metricinstruct.sources.samples import sample_files
-from pipelines.metricinstruct.sources.source import source_key
+from pipelines.metricinstruct.sources.source import Example, Row, source_key
 from transforms.errors import InputError
 from transforms.reading import decode
 
@@ -155,7 +156,12 @@ GOOD = '{"question": "a", "answer": "b"}'
     [
         ("gsm8k", "a.jsonl", f"{GOOD}\n{DEEP}", [(2, "bad_json", None)]),
         ("gsm8k", "a.jsonl", f"{GOOD}\n{REPEATED}\n", [(2, "duplicate_field", "answer")]),
-        ("gsm8k", "a.json", f"[{GOOD}, {REPEATED}, 3]", [(2, "duplicate_field", "answer")]),
+        (
+            "gsm8k",
+            "a.json",
+            f'[{GOOD}, {REPEATED}, 3, {{"question": "a", "answer": "b", "more": [-Infinity]}}]',
+            [(2, "duplicate_field", "answer"), (3, "not_an_object", None), (4, "bad_json", None)],
+        ),
         (
             "eli5",
             "a.jsonl",
@@ -190,15 +196,21 @@ GOOD = '{"question": "a", "answer": "b"}'
             "asqa",
             "a.json",
             '{"dev": {"x": {"ambiguous_question": "a", "annotations": [{"long_answer": "b"}]}, '
-            '"y": 1, "z": {"ambiguous_question": "a", "annotations": 2}}}',
-            [(2, "not_an_object", None), (3, "not_a_list", "annotations")],
+            '"y": 1, "z": {"ambiguous_question": "a", "annotations": 2}, "n": {"more": NaN}, '
+            '"t": {"more": 1, "more": 2}}, "train": {}}',
+            [
+                (2, "not_an_object", None),
+                (3, "not_a_list", "annotations"),
+                (4, "bad_json", None),
+                (5, "duplicate_field", "more"),
+            ],
         ),
     ],
 )
 def test_what_is_malformed_is_a_reject(written, read_file, source, name, content, rejected):
     frames = read_file(source, written(name, content), SYNTHETIC)
     assert frames["examples"]["line"].to_list() == [1]
-    assert frames["rejected"].select("line", "rule", "field").rows()[: len(rejected)] == rejected
+    assert frames["rejected"].select("line", "rule", "field").rows() == rejected
 
 
 def test_malformed_entries_of_webnlg_are_rejects(written, read_file):
@@ -218,6 +230,32 @@ def test_malformed_entries_of_webnlg_are_rejects(written, read_file):
         (4, "not_a_list", "triples"),
         (5, "not_a_list", "lex"),
     ]
+
+
+def test_a_field_named_twice_costs_the_entry_of_webnlg_that_it_stands_in(written, read_file):
+    entry = (
+        '{"modifiedtripleset": [{"subject": "a", "property": "b", "object": "c"}], '
+        '"lexicalisations": [{"lex": "d"}]}'
+    )
+    twice = entry.replace('"lex": "d"', '"lex": "d", "lex": "e"')
+    text = f'{{"entries": [{{"1": {entry}}}, {{"2": {twice}}}, {{"3": {entry}}}]}}'
+    outputs = written("s.txt", "x\ny\nz\n")
+    frames = read_file("webnlg_2020", written("a.json", text), outputs=(outputs,))
+    assert frames["examples"].select("item", "hypothesis").rows() == [("1", "x"), ("3", "z")]
+    assert frames["rejected"].select("line", "rule", "field").rows() == [
+        (2, "duplicate_field", "lex")
+    ]
+    lost = written("b.json", f'{{"entries": [{{"1": {entry}, "1": {entry}}}]}}')
+    with pytest.raises(InputError, match=r"webnlg_2020 .1: duplicate_field"):
+        read_file("webnlg_2020", lost)
+
+
+def test_the_rows_behind_an_output_are_counted_where_it_is_rejected():
+    chunk = Chunk(REAL, SOURCES["wmt_mqm"], None)
+    example = Example("a\0", hypothesis="b", system="s", stratum="en-de", input_rows=3)
+    chunk.add_output(Row({}, "mqm_ende.tsv", 1), example)
+    ((_, frame),) = chunk.frames()
+    assert frame.select("rule", "input_rows").rows() == [("nul_byte", 3)]
 
 
 @pytest.mark.parametrize("name", ["wmt19", "quintd", "fetaqa", "gsm8k"])
@@ -241,6 +279,7 @@ def test_a_value_nested_as_deeply_as_can_be_read_costs_its_row_only(written, rea
         (f"{GOOD}\n", [1], []),
         (f"\n{GOOD}\n\n{GOOD}", [2, 4], []),
         (f'{{"question": "cut\n{GOOD}\n', [2], ["bad_json"]),
+        (f'{{"question": NaN}}\n{{"question": NaN}}\n{GOOD}\n', [3], ["bad_json", "bad_json"]),
         (f"[1]\n{GOOD}\n", [2], ["not_an_object"]),
         (f"[{GOOD},\n{GOOD}\n]", [1, 2], []),
         (f"[\n{GOOD}\n]", [1], []),
