@@ -12,6 +12,7 @@ two TaskManagers of one slot each, and the plain Polars script.
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -135,14 +136,17 @@ def measure_times(
         for name, amount in (("once", size), ("times", times * size)):
             inputs = made_inputs(dataset, directory / name, amount, base_url)
             costs[name] = {"polars": run_plain(inputs)}
+            _tell(name, "polars", costs[name]["polars"])
             if name == "once":
                 imports = run_remint(inputs, "imports")
             if "local" in runners:
                 costs[name]["local"] = run_remint(inputs, "all")
+                _tell(name, "local", costs[name]["local"])
                 check_equal(inputs)
             if "flink" in runners:
                 cost, memory = run_flink(inputs, directory / f"flink-{name}")
                 costs[name]["flink"] = cost
+                _tell(name, "flink", cost)
                 figures[f"flink_memory_{name}"] = memory
                 check_equal(inputs)
             shutil.rmtree(inputs.directory)
@@ -169,6 +173,11 @@ def measure_times(
             for name, sides in costs.items()
         },
     }
+
+
+def _tell(name: str, side: str, cost: Cost) -> None:
+    """Say what was measured already: the whole takes long, and may yet fail."""
+    print(f"  {name:6} {side:8} {cost}", file=sys.stderr, flush=True)
 
 
 def show_times(figures: Mapping[str, Any]) -> str:

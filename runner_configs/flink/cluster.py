@@ -42,7 +42,7 @@ _OPENED = (
     "java.lang", "java.util", "java.net", "java.io", "java.nio", "java.time",
     "java.util.concurrent", "sun.nio.ch",
 )  # fmt: skip
-_HEAPS = {_JOB_MANAGER: 384, _TASK_MANAGER: 512, _JOB_SERVER: 384}
+_HEAPS = {_JOB_MANAGER: 384, _TASK_MANAGER: 1536, _JOB_SERVER: 384}
 
 
 class FlinkCluster:
