@@ -42,6 +42,7 @@ _OPENED = (
     "java.lang", "java.util", "java.net", "java.io", "java.nio", "java.time",
     "java.util.concurrent", "sun.nio.ch",
 )  # fmt: skip
+#: Megabytes. Beam keeps up to a hundred messages of 10 MB from a TaskManager's worker.
 _HEAPS = {_JOB_MANAGER: 384, _TASK_MANAGER: 1536, _JOB_SERVER: 384}
 
 
