@@ -18,7 +18,7 @@ from transforms.llm.folders import folder_path, read_folder
 from transforms.llm.records import CacheFaults, Records, new_line
 from transforms.llm.segments import LONGEST_SECONDS, SegmentWriter, segment_writer
 
-#: From so many seconds on that an answer waits to be written, no call is made for another one.
+#: From so many seconds on that the store takes no answer, no call is made for another one.
 HOLD_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 
@@ -96,7 +96,7 @@ class PartitionCache:
 
     @property
     def is_behind(self) -> bool:
-        """Whether what was put waits for its store for so long that no more is to be paid for."""
+        """Whether the store has taken nothing for so long that no more is to be paid for."""
         writer = self._writer
         return writer is not None and writer.behind > HOLD_SECONDS
 

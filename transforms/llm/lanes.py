@@ -26,11 +26,13 @@ class LaneLimits:
         concurrency: calls in flight.
         requests: calls a minute.
         tokens: tokens a minute.
+        turn: when its turn comes, as a part of a round of all lanes.
     """
 
     concurrency: int
     requests: float | None
     tokens: float | None
+    turn: float
 
 
 def lane_of(partition: int, lanes: int) -> int:
@@ -57,11 +59,12 @@ def lanes_for(wanted: int, partitions: int, settings: EngineSettings) -> int:
 
 
 def share(lane: int, settings: EngineSettings) -> LaneLimits:
-    """Return one lane's share of the limits in ``settings``; all shares add up to the whole."""
+    """Return one lane's share of the limits in ``settings``; all add up to the whole."""
     lanes, requests, tokens = settings.lane_count, settings.rpm, settings.tpm
     whole, left = divmod(settings.concurrency, lanes)
     return LaneLimits(
         concurrency=whole + (lane < left),
         requests=None if requests is None else requests / lanes,
         tokens=None if tokens is None else tokens / lanes,
+        turn=lane / lanes,
     )

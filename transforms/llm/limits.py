@@ -33,6 +33,8 @@ Clock = Callable[[], float]
 _FINAL = frozenset({CallClass.AUTH, CallClass.BUDGET})
 #: Headers are read again after so many seconds; those of a 429 always.
 _HEADERS_AGAIN = 1.0
+#: A lane's turn is so long: a timer that comes a little late has not missed it.
+_TURN_SECONDS = 0.2
 
 
 @dataclass(eq=False)
@@ -52,6 +54,7 @@ class _Rate:
         self._window, self._margin = settings.rate_window, settings.rate_margin
         #: What is told of all lanes, and the most that one call needed of it.
         self._told = self._largest = 0.0
+        self._share = math.inf  # the lane's, of what is told
         self._seconds = self._window
         self.rate: WindowRate | None = None
         if limit is not None:
@@ -71,6 +74,7 @@ class _Rate:
             if self._set is not None and self._set / self._window <= limit / seconds:
                 limit, seconds = self._set, self._window
                 self._told = 0.0
+            self._share = limit if self._told else math.inf
             longer = max(1.0, min(self._largest, self._told) / limit)
             limit, seconds = limit * longer, seconds * longer
             self._seconds = seconds
@@ -96,6 +100,13 @@ class _Rate:
             self.rate.change(amount, self._seconds)
         return self.rate.wait(amount, now)
 
+    def round(self, amount: float) -> float:
+        """Return the seconds of a round in which each lane sends ``amount`` once, or less.
+
+        0 where that is no more than the lane's share.
+        """
+        return 0.0 if self.rate is None or amount <= self._share else self.rate.span
+
     def take(self, amount: float, now: float) -> Taken | None:
         return None if self.rate is None else self.rate.take(amount, now)
 
@@ -114,6 +125,7 @@ class LaneAdmission:
     def __init__(self, limits: LaneLimits, settings: EngineSettings, clock: Clock) -> None:
         self._clock = clock
         now = clock()
+        self._turn = limits.turn
         self._congestion = Congestion(limits.concurrency)
         self._requests = _Rate(limits.requests, settings, now)
         self._tokens = _Rate(limits.tokens, settings, now)
@@ -221,12 +233,24 @@ class LaneAdmission:
         place = self._congestion.place(now)
         if math.isinf(place):
             return place
-        return max(
+        amount = self._amount(call)
+        wait = max(
             place,
             self._congestion.wait(now),
             self._requests.wait(1, now),
-            self._tokens.wait(self._amount(call), now),
+            self._tokens.wait(amount, now),
         )
+        span = max(self._requests.round(1), self._tokens.round(amount))
+        return self._until_turn(wait, span, now) if span else wait
+
+    def _until_turn(self, wait: float, span: float, now: float) -> float:
+        """Return in how many seconds it is the lane's turn in rounds of ``span``, from ``wait`` on.
+
+        Lanes that need more than their shares would send more than the whole where they sent at
+        once. They know nothing of each other but the clock, and take turns by that.
+        """
+        late = (now + wait - self._turn * span) % span
+        return wait if late <= _TURN_SECONDS else wait + span - late
 
     def _send(self, call: PendingCall, now: float) -> None:
         self._congestion.sent(now)

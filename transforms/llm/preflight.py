@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from transforms.errors import EndpointError
-from transforms.llm.proxy import environment_proxy
-from transforms.llm.settings import EngineSettings, endpoint_identity, is_loopback
+from transforms.llm.proxy import http_client
+from transforms.llm.settings import EngineSettings, endpoint_identity
 
 _SHOWN = 5
 SECONDS = 15.0
@@ -78,11 +78,10 @@ def _models(settings: EngineSettings, api_key: str, where: str) -> tuple[int, An
     # import the package itself, which takes a third of a second.
     import httpx2
 
-    environment_proxy(settings.base_url)  # which it would take, where the calls can't
-    client = httpx2.Client(
+    client = http_client(
+        settings.base_url,
         headers={"Authorization": f"Bearer {api_key}"},
         timeout=httpx2.Timeout(SECONDS, connect=settings.connect_timeout),
-        trust_env=not is_loopback(settings.base_url),
         follow_redirects=True,
     )
     with client:

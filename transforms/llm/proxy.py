@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import urllib.request
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from transforms.errors import EndpointError
 from transforms.llm.settings import is_loopback
+
+if TYPE_CHECKING:
+    import httpx2
 
 
 def environment_proxy(url: str) -> str | None:
@@ -34,3 +38,24 @@ def environment_proxy(url: str) -> str | None:
             "http://proxy.example:3128, or exempt the endpoint by NO_PROXY"
         )
     return proxy
+
+
+def http_client(url: str, **given: Any) -> httpx2.Client:
+    """Return a client for ``url`` that takes the same proxy as the calls.
+
+    By itself it would make a transport for every proxy that the environment names, also those that
+    are not for ``url``, and fails at the first one that it can't speak to.
+
+    Args:
+        url: of the endpoint.
+        given: of ``httpx2.Client``.
+
+    Raises:
+        EndpointError: as ``environment_proxy``.
+    """
+    import httpx2
+
+    proxy = environment_proxy(url)
+    # The context still heeds SSL_CERT_FILE and SSL_CERT_DIR, like that of the calls.
+    verify = httpx2.create_ssl_context(trust_env=not is_loopback(url))
+    return httpx2.Client(trust_env=False, proxy=proxy, verify=verify, **given)

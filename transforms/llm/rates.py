@@ -42,10 +42,13 @@ class WindowRate:
         self.change(limit, window)
 
     def change(self, limit: float, window: float) -> None:
-        """Go on with another limit; what was taken stays taken."""
-        self._span = (window + self._margin) / min(limit, 1.0)
+        """Go on with another limit; what was taken stays taken.
+
+        ``span`` is then for how long it counts, ``limit`` the most within that.
+        """
+        self.span = (window + self._margin) / min(limit, 1.0)
         self.limit = max(limit, 1.0)
-        self._gap = self._span / self.limit
+        self._gap = self.span / self.limit
 
     def wait(self, amount: float, now: float) -> float:
         """Return in how many seconds ``amount`` may be taken: 0 for now, infinity for never."""
@@ -93,7 +96,7 @@ class WindowRate:
             self._total += amount - taken.amount
 
     def _expire(self, now: float) -> None:
-        while self._taken and self._taken[0].time <= now - self._span:
+        while self._taken and self._taken[0].time <= now - self.span:
             taken = self._taken.popleft()
             taken.counted = False
             self._total -= taken.amount
@@ -107,5 +110,5 @@ class WindowRate:
         for taken in self._taken:
             lacking -= taken.amount
             if lacking <= 0:
-                return taken.time + self._span - now
+                return taken.time + self.span - now
         return 0.0

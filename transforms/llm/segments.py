@@ -18,7 +18,7 @@ FLUSH_SECONDS = 0.5
 FLUSH_BYTES = 1024 * 1024
 #: From so many bytes on a writer's objects become one.
 MERGE_BYTES = 32 * 1024 * 1024
-#: A record may wait so long for the store to take it, in seconds.
+#: A store may refuse a record for so long, in seconds.
 LONGEST_SECONDS = 90.0
 #: The longest pause between two attempts at a store that takes nothing, in seconds.
 _LONGEST_PAUSE = 5.0
@@ -31,7 +31,7 @@ class SegmentWriter(Protocol):
 
     @property
     def behind(self) -> float:
-        """Seconds that a record has been waiting to be written."""
+        """Seconds that the store has taken nothing of what it was given."""
         ...  # pragma: no cover - protocol
 
     def write(self, record: bytes) -> None:
@@ -154,9 +154,9 @@ class RemoteSegments:
     """Objects that hold half a second of records each, written by a thread of their own.
 
     Object stores append to nothing, so every flush makes a new object. What could not be written
-    is tried again and again; nothing is given up before it has waited for LONGEST_SECONDS, and
+    is tried again and again; nothing is given up before it was tried for LONGEST_SECONDS, and
     whoever pays for the records can see by ``behind`` when to wait with further ones. A killed
-    process loses the records of its last FLUSH_SECONDS and of the write that was under way. In the
+    process loses the records of its last FLUSH_SECONDS and of the write or merge under way. In the
     end, or when they are many, the records are written once more, into one object in place of the
     small ones, which would take long to read. Its name sorts after theirs, so that no listing
     misses both; whoever reads both finds the same records twice.
@@ -167,7 +167,7 @@ class RemoteSegments:
         self._objects = 0
         self._written: list[str] = []
         self._records: list[bytes] = []
-        self._oldest = 0.0  # when the oldest of them was taken
+        self._trying_since: float | None = None  # of the first of the attempts at one write
         self._flushed: list[bytes] = []
         self._bytes = 0
         self._closing = False
@@ -177,14 +177,17 @@ class RemoteSegments:
 
     @property
     def behind(self) -> float:
-        """Seconds that a record has been waiting to be written."""
-        return time.monotonic() - self._oldest if self._records else 0.0
+        """Seconds that the store has taken nothing of what it was given.
+
+        What waits for a merge counts for nothing: removing a thousand objects takes minutes on a
+        store that is in the best of health.
+        """
+        since = self._trying_since
+        return 0.0 if since is None else time.monotonic() - since
 
     def write(self, record: bytes) -> None:
         """Take one record; it is in an object some seconds later."""
         with self._changed:
-            if not self._records:
-                self._oldest = time.monotonic()
             self._records.append(record)
             self._bytes += len(record)
             if self._bytes >= FLUSH_BYTES:
@@ -237,18 +240,19 @@ class RemoteSegments:
     def _flush(self) -> None:
         with self._changed:
             records = list(self._records)
-            taken = time.monotonic()
         if not records:
             return
         path = f"{self._path}-{self._objects:06d}.jsonl"
         # Also what failed may have been written, and a name must never come twice: a compaction
         # may have replaced its first object.
         self._objects += 1
+        if self._trying_since is None:
+            self._trying_since = time.monotonic()
         storage.write_bytes(path, b"".join(records))
+        self._trying_since = None
         with self._changed:
             del self._records[: len(records)]
             self._bytes -= sum(map(len, records))
-            self._oldest = taken  # or later
         self._written.append(path)
         self._flushed += records
         if sum(map(len, self._flushed)) >= MERGE_BYTES:

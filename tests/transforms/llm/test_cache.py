@@ -172,13 +172,27 @@ def test_failed_writes_leave_no_file_open_or_locked(
 
     cache = filled(tmp_path, 0)
     monkeypatch.setattr(segments.os, "write", full)
-    before = set(os.listdir("/proc/self/fd"))
+    open_file, close_file = os.open, os.close
+    held: set[int] = set()
+
+    def opening(path: str, *given: int) -> int:
+        file = open_file(path, *given)
+        if str(path).startswith(str(tmp_path)):
+            held.add(file)
+        return file
+
+    def closing(file: int) -> None:
+        held.discard(file)
+        close_file(file)
+
+    monkeypatch.setattr(segments.os, "open", opening)
+    monkeypatch.setattr(segments.os, "close", closing)
     for number in range(3):
         with pytest.raises(OSError, match="disk full"):
             cache.put(key(number), "p.v1", 200, "lost")
     assert len(segment_files(tmp_path)) == 3
+    assert not held
     assert not any(segments.is_being_written(str(path)) for path in segment_files(tmp_path))
-    assert len(set(os.listdir("/proc/self/fd")) - before) == 0
 
 
 def remote() -> PartitionCache:
@@ -250,6 +264,34 @@ def test_many_objects_are_merged_while_work_goes_on(
     assert len(remote()) == 2
     cache.close()
     assert len(memory.objects) == 1
+
+
+def test_a_merge_that_takes_long_is_no_store_that_takes_nothing(
+    memory: type[MemoryFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merging, go_on = threading.Event(), threading.Event()
+    delete = MemoryFileSystem.delete
+
+    def slow(self: MemoryFileSystem, paths: list[str]) -> None:
+        merging.set()
+        assert go_on.wait(60)
+        delete(self, paths)
+
+    monkeypatch.setattr(MemoryFileSystem, "delete", slow)
+    monkeypatch.setattr(segments, "FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(segments, "MERGE_BYTES", 1000)
+    monkeypatch.setattr(cache_module, "HOLD_SECONDS", 0.0)
+    cache = remote()
+    for number in range(2):
+        cache.put(key(number), "p.v1", 200, "x" * 600)
+        while not any(f"-00000{number}." in name for name in memory.objects):
+            time.sleep(0.01)
+    assert merging.wait(60)
+    cache.put(key(2), "p.v1", 200, "put while the merge goes on")
+    assert not cache.is_behind
+    go_on.set()
+    cache.close()
+    assert len(remote()) == 3
 
 
 @pytest.fixture

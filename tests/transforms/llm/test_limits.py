@@ -266,7 +266,8 @@ def test_a_call_longer_than_its_lanes_share_of_a_limit_that_was_told_waits_for_l
         assert await gate.admit(first) is None
         told = reply(x_ratelimit_limit_tokens="400", x_ratelimit_remaining_tokens="400")
         gate.settle(first, told, Verdict(CallClass.OK))
-        # Its lane has 50 a minute, and each call needs 100: one goes every two minutes.
+        # Its lane has 50 a minute, and each call needs 100: one goes every two minutes, by turns.
+        clock.now = 1200.0
         for _ in range(3):
             one = call()
             assert await gate.admit(one) is None
@@ -278,6 +279,45 @@ def test_a_call_longer_than_its_lanes_share_of_a_limit_that_was_told_waits_for_l
             clock.now += 1.0
         longer = call()._replace(prompt_tokens=400)
         assert await gate.admit(longer) is CallClass.RATE_LIMITED
+
+    run(main)
+
+
+@pytest.mark.parametrize("told", ["tokens", "requests", "both"])
+def test_lanes_whose_calls_are_longer_than_their_shares_keep_a_limit_together(told: str) -> None:
+    async def main() -> None:
+        clock, sent = Clock(), []
+        settings = EngineSettings("http://localhost/v1", "fake", "cache", lanes=8, rate_margin=0)
+        gate = Limits(settings, clock)
+        limits = {"tokens": "400", "requests": "4"}
+        headers = {
+            f"x_ratelimit_{part}_{kind}": limit
+            for kind, limit in limits.items()
+            for part in ("limit", "remaining")
+            if told in (kind, "both")
+        }
+        waiting = {}
+        for lane in range(8):
+            one = call(partition=lane)
+            assert await gate.admit(one) is None
+            gate.settle(one, reply(**headers), Verdict(CallClass.OK))
+        for second in range(600):
+            for lane in range(8):
+                if lane not in waiting:
+                    one = call(partition=lane)
+                    waiting[lane] = one, asyncio.create_task(gate.admit(one))
+                gate._lane(call(partition=lane))._go_on()
+            await ticks()
+            for lane, (one, task) in list(waiting.items()):
+                if task.done():
+                    sent.append(second)
+                    gate.settle(one, reply(), Verdict(CallClass.OK))
+                    del waiting[lane]
+            clock.now += 1.0
+        for _, task in waiting.values():
+            task.cancel()
+        assert all(later - first >= 60 for first, later in zip(sent, sent[4:], strict=False))
+        assert len(sent) >= 0.8 * 4 * 600 / 60
 
     run(main)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 import pytest
 
 from transforms.errors import EndpointError
+from transforms.llm.batch.endpoint import BatchEndpoint
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Client, Reply
 from transforms.llm.preflight import check_endpoint
-from transforms.llm.proxy import environment_proxy
+from transforms.llm.proxy import environment_proxy, http_client
 from transforms.llm.settings import EngineSettings
 
 ENDPOINT = "http://endpoint.invalid/v1"
@@ -54,6 +56,34 @@ def test_what_is_no_proxy_is_refused_before_a_call(
     with pytest.raises(EndpointError, match="HTTP_PROXY names no HTTP proxy") as raised:
         check_endpoint(EngineSettings(ENDPOINT, "fake", "cache"), "none")
     assert "word" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["no_proxy", "http_proxy"])
+def test_a_proxy_that_is_not_for_the_endpoint_is_no_fault(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = EngineSettings("http://endpoint.invalid:9/v1", "fake", "cache", retries=0)
+    monkeypatch.setenv("ALL_PROXY", "socks5://10.0.0.1")
+    monkeypatch.setenv(name, {"no_proxy": "endpoint.invalid"}.get(name, "http://127.0.0.1:9"))
+    with pytest.raises(EndpointError, match="unreachable"):
+        check_endpoint(settings, "none")
+    with (
+        contextlib.closing(BatchEndpoint(settings, "none")) as endpoint,
+        pytest.raises(EndpointError, match="no reply"),
+    ):
+        endpoint.check()
+
+
+def test_a_batch_takes_no_proxy_that_calls_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://10.0.0.1")
+    with pytest.raises(EndpointError, match="ALL_PROXY names no HTTP proxy"):
+        BatchEndpoint(EngineSettings(ENDPOINT, "fake", "cache"), "none")
+
+
+def test_the_certificates_of_the_environment_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/certificates.pem")
+    with pytest.raises(FileNotFoundError):
+        http_client(ENDPOINT)
 
 
 async def send(base_url: str) -> Reply:

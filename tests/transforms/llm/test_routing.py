@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -181,9 +180,10 @@ def test_samples_of_which_one_is_known_are_not_asked_for_again(
 def test_an_item_is_replayed_while_another_one_waits_for_the_same_answer(
     prompt: Prompt, settings: Make
 ) -> None:
-    gate = threading.Event()
+    came, gate = threading.Event(), threading.Event()
 
     def script(index: int, body: Mapping[str, Any]) -> Reply | None:
+        came.set()
         gate.wait(30)
         return None
 
@@ -196,8 +196,7 @@ def test_an_item_is_replayed_while_another_one_waits_for_the_same_answer(
             return await caller(prompt, {"situation": item})
 
         held = own.submit(0, ["a"], work)
-        while not first.requests:
-            time.sleep(0.001)
+        assert came.wait(30)
         other = own.submit(0, ["a"], work)
         gate.set()
         assert held.result(30)[0].data == other.result(30)[0].data

@@ -14,7 +14,7 @@ from transforms.llm.batch.collecting import collect, settle_planned
 from transforms.llm.batch.endpoint import BatchEndpoint
 from transforms.llm.batch.missing import read_missing
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
-from transforms.llm.batch.submission import BatchBudget, plan, submit
+from transforms.llm.batch.submission import BatchBudget, note_waiting, plan, submit
 from transforms.llm.settings import BatchPlaces, EngineSettings
 from transforms.publishing import storage
 
@@ -57,7 +57,7 @@ def batch_cycle(settings: EngineSettings, directory: str) -> Iterator[EngineSett
             name: _collected(own, records, endpoint, places[name], collected)
             for name, (own, endpoint) in endpoints.items()
         }
-        storage.remove_tree(storage.join(directory, MISSING))  # of runs that were broken off
+        storage.remove_tree(storage.join(directory, MISSING))  # of broken-off runs, noted by now
         further = tuple(replace(each, batch=places[each.endpoint]) for each in settings.further)
         own_places = places[settings.endpoint]._replace(collected=tuple(sorted(collected.items())))
         yield replace(settings, batch=own_places, further=further)
@@ -78,6 +78,8 @@ def _collected(
     planned = [record for record in own if record.state is BatchState.PLANNED]
     known = [record for record in own if record.state is not BatchState.PLANNED]
     known += settle_planned(planned, records, endpoint)
+    # Before anything is collected: an answer goes to the partitions that are noted, to no other.
+    note_waiting(read_missing(storage.join(records.directory, MISSING)), known, records)
     return [
         collect(record, records, endpoint, settings.cache, places, collected)
         if record.open

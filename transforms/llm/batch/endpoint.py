@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from transforms.errors import EndpointError
-from transforms.llm.settings import EngineSettings, endpoint_identity, is_loopback
+from transforms.llm.proxy import http_client
+from transforms.llm.settings import EngineSettings, endpoint_identity
 
 PATH: Final = "/v1/chat/completions"
 WINDOW: Final = "24h"
@@ -51,7 +52,10 @@ class BatchNotMadeError(EndpointError):
 
 
 class BatchEndpoint:
-    """The endpoint of ``settings``, asked by the driver of a run alone."""
+    """The endpoint of ``settings``, asked by the driver of a run alone.
+
+    Raises EndpointError where the environment names a proxy that it can't take.
+    """
 
     def __init__(self, settings: EngineSettings, api_key: str) -> None:
         import httpx2
@@ -64,7 +68,7 @@ class BatchEndpoint:
             base_url=settings.base_url,
             timeout=httpx2.Timeout(settings.timeout, connect=settings.connect_timeout),
             max_retries=settings.retries,
-            http_client=httpx2.Client(trust_env=not is_loopback(settings.base_url)),
+            http_client=http_client(settings.base_url),
         )
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ A partition that is worked on twice (a runner may do that) writes the same file 
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -60,13 +61,13 @@ class MissingCalls:
 
 
 def read_missing(directory: str) -> Iterator[MissingRequest]:
-    """Yield what all partitions wrote below ``directory``, by partition.
+    """Yield what all partitions wrote below ``directory``, in one run by partition.
 
     Raises:
         OSError: a file could not be read.
     """
     for name in storage.files_below(directory):
-        match = _FILE.fullmatch(name)
+        match = _FILE.fullmatch(posixpath.basename(name))
         if match is None:
             continue
         for line in storage.read_bytes(storage.join(directory, name)).splitlines():

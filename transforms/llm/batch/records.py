@@ -52,7 +52,7 @@ class BatchRecord:
         status: what the endpoint last said of it.
         error_codes: why it failed as a whole.
         counts: of its requests, once collected: answered, refused, unanswered; and the tokens of
-            those that were answered, as the endpoint counted them.
+            all that were replied to, as the endpoint counted them.
     """
 
     name: str

@@ -143,7 +143,7 @@ class _Waiting:
     def write(self, known: Iterable[BatchRecord]) -> None:
         """Write into the records which further partitions wait.
 
-        Where a run is broken off before, the next one finds the same.
+        For a run that is broken off before, the next one does it: see ``note_waiting``.
         """
         for record in known:
             requests = self._records.requests(record) if record.name in self._noted else {}
@@ -155,6 +155,27 @@ class _Waiting:
                 changed = changed or bool(new)
             if changed:
                 self._records.write_requests(record, requests)
+
+
+def note_waiting(
+    missing: Iterable[MissingRequest], known: Sequence[BatchRecord], records: BatchRecords
+) -> None:
+    """Note at the open batches of ``known`` which partitions wait for them.
+
+    Args:
+        missing: what runs missed that were broken off while they submitted it.
+        known: the batches, of which none was collected since.
+        records: where they are kept.
+
+    Raises:
+        OSError: something can't be read or written.
+    """
+    waiting: _Waiting | None = None
+    for request in missing:
+        waiting = waiting or _Waiting(known, records)  # which reads all their requests
+        waiting.has(request)
+    if waiting is not None:
+        waiting.write(known)
 
 
 def plan(

@@ -14,7 +14,7 @@ import pytest
 from tests.transforms.llm.batch.conftest import REQUESTS, STEPS, Dataset
 from transforms.errors import EndpointError, OutputError
 from transforms.llm.batch import submission
-from transforms.llm.batch.endpoint import BatchEndpoint
+from transforms.llm.batch.endpoint import BatchEndpoint, BatchNotMadeError
 from transforms.llm.batch.missing import MissingRequest
 from transforms.llm.batch.records import BatchRecord, BatchRecords, BatchState
 from transforms.llm.batch.submission import BatchBudget
@@ -261,6 +261,27 @@ def test_one_request_of_two_partitions_is_submitted_once(
     assert paid_once(endpoint, 4)
 
 
+def test_who_waits_for_a_batch_is_known_although_the_next_one_was_refused(
+    endpoint: FakeEndpoint, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "MOST_REQUESTS", 1)
+    create = BatchEndpoint.create
+
+    def refused(self: BatchEndpoint, name: str, file: str) -> Any:
+        if endpoint.batches.shown():
+            raise BatchNotMadeError("refused")
+        return create(self, name, file)
+
+    dataset.items = {0: ["a", "b"], 1: ["a"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchEndpoint, "create", refused)
+        with pytest.raises(EndpointError, match="1 batches are submitted"):
+            dataset.run()
+    results = run_to_the_end(dataset)
+    assert [call_class for call_class, _ in results] == [CallClass.OK] * 3
+    assert paid_once(endpoint, 8)
+
+
 def test_a_budget_bounds_what_a_run_submits(endpoint: FakeEndpoint, dataset: Dataset) -> None:
     whole = dataset.settings
     dataset.settings = replace(whole, max_calls=3)
@@ -284,8 +305,13 @@ class _Killed(BaseException):
 
 @pytest.mark.parametrize("after", [False, True])
 def test_broken_off_at_any_step_nothing_is_paid_twice(
-    after: bool, endpoint: FakeEndpoint, dataset: Dataset, tmp_path: Path
+    after: bool,
+    endpoint: FakeEndpoint,
+    dataset: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(submission, "MOST_REQUESTS", 2)
     killed = True
     steps = 0
     while killed:
@@ -294,7 +320,7 @@ def test_broken_off_at_any_step_nothing_is_paid_twice(
             dataset,
             settings=replace(dataset.settings, cache=str(tmp_path / f"{steps}" / "cache")),
             directory=str(tmp_path / f"{steps}" / "batches"),
-            items={0: [f"{steps} a", f"{steps} b"], 1: [f"{steps} c"]},
+            items={0: [f"{steps} a", f"{steps} b"], 1: [f"{steps} c", f"{steps} a"]},
         )
         one.run()
         with pytest.MonkeyPatch.context() as patched:
