@@ -71,6 +71,11 @@ class Verdict(NamedTuple):
         return self.call_class is CallClass.AUTH and self.status in (403, 404)
 
     @property
+    def is_forbidden(self) -> bool:
+        """Whether the endpoint, which answers others, forbade this one request."""
+        return self.call_class is CallClass.REQUEST and self.status == 403
+
+    @property
     def is_unreadable(self) -> bool:
         """Whether the endpoint did its work, and what it replied holds no answer."""
         return self.call_class is CallClass.SERVER and self.status == 200
