@@ -137,7 +137,7 @@ class ItemCaller:
         attempts = 0
         if cached is not None:
             status, body = cached
-            verdict = classify(status, body, prompt.validate)
+            verdict = classify(status, body, prompt.validate, kept=True)
             self._hit(form, question, verdict)
         elif delivered is not None:
             verdict, attempts = delivered.verdict, delivered.attempts
