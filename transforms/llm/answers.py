@@ -71,15 +71,30 @@ class Verdict(NamedTuple):
         return self.call_class is CallClass.AUTH and self.status in (403, 404)
 
     @property
+    def is_forbidden(self) -> bool:
+        """Whether the endpoint, which answers others, forbade this one request."""
+        return self.call_class is CallClass.REQUEST and self.status == 403
+
+    @property
     def is_unreadable(self) -> bool:
         """Whether the endpoint did its work, and what it replied holds no answer."""
         return self.call_class is CallClass.SERVER and self.status == 200
 
 
-def classify(status: int, body: str, validate: Validator) -> Verdict:
+_NO_CHOICES = Verdict(CallClass.SERVER, detail="a reply without choices")
+
+
+def classify(status: int, body: str, validate: Validator, *, kept: bool = False) -> Verdict:
     """Return what the reply with HTTP ``status`` and raw ``body`` amounts to.
 
-    ``validate`` checks the answer against the prompt's schema.
+    Of several choices the first one counts that is paid for and will not change, or else the first.
+
+    Args:
+        status: the reply's.
+        body: the reply's.
+        validate: checks the answer against the prompt's schema.
+        kept: whether the reply is a cache's, where only what is paid for is: beside its choice an
+            error that is not was none when it was kept, and the choice stays what it was then.
     """
     try:
         reply = parse_json(body)
@@ -90,19 +105,20 @@ def classify(status: int, body: str, validate: Validator) -> Verdict:
     if status != 200:
         return _failure(status, reply.get("error"))
     choices = reply.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    # Some gateways answer 200 and put the failure of the provider behind them into the body, those
-    # of answers that it broke off beside the choice.
-    error = choice.get("error") if isinstance(choice, dict) else reply.get("error")
-    usage = usage_of(reply.get("usage"))
-    if error:
-        code = error.get("code") if isinstance(error, dict) else None
-        failed = _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
-        return Verdict(failed.call_class, None, failed.detail, *usage, failed.status)
-    if not isinstance(choice, dict):
-        return Verdict(CallClass.SERVER, None, "a reply without choices", *usage, status)
-    call_class, data, detail, *_ = _choice(choice, validate)
-    return Verdict(call_class, data, detail, *usage, status)
+    first: Verdict | None = None
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict):
+            found = _choice(choice, validate, kept=kept)
+            if first is None or found.call_class in PAID:
+                first = found
+            if found.call_class in PAID:
+                break
+    if first is None:
+        error = reply.get("error")
+        # Some gateways answer 200 and put the failure of the provider behind them into the body.
+        first = _told(error) if error else _NO_CHOICES
+    call_class, data, detail, *_ = first
+    return Verdict(call_class, data, detail, *usage_of(reply.get("usage")), first.status or status)
 
 
 def content_of(body: str) -> str:
@@ -112,6 +128,12 @@ def content_of(body: str) -> str:
     except (ValueError, RecursionError, LookupError, TypeError):
         return ""
     return content if isinstance(content, str) else ""
+
+
+def _told(error: object) -> Verdict:
+    """Return what an error in the body of a 200 amounts to."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return _failure(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
 
 
 def _failure(status: int, error: object) -> Verdict:
@@ -143,7 +165,16 @@ def _failure_class(status: int, codes: set[str]) -> CallClass:
     return CallClass.SERVER if status >= 500 or status < 300 else CallClass.REQUEST
 
 
-def _choice(choice: Mapping[str, Any], validate: Validator) -> Verdict:
+def _choice(choice: Mapping[str, Any], validate: Validator, *, kept: bool) -> Verdict:
+    error = choice.get("error")
+    if error:
+        # An answer that a gateway's provider broke off. Whatever that provider says of keys, money
+        # or models, the endpoint took the call and has others.
+        told = _told(error)
+        if told.call_class in (CallClass.AUTH, CallClass.BUDGET):
+            told = told._replace(call_class=CallClass.SERVER, status=502)
+        if told.call_class in PAID or not kept:
+            return told
     message = choice.get("message")
     if not isinstance(message, dict):
         return Verdict(CallClass.SERVER, detail="a choice without a message")

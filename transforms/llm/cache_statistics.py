@@ -67,7 +67,7 @@ def cache_statistics(cache: SharedCache) -> CacheStatistics:
 
 def _add(found: CacheStatistics, record: Record) -> None:
     # What its prompt's schema says of the answer is not asked: the prompt may have another by now.
-    verdict = classify(record.status, record.body, lambda data: None)
+    verdict = classify(record.status, record.body, lambda data: None, kept=True)
     prompt = found.prompts.setdefault(record.prompt, PromptStatistics())
     prompt.records += 1
     prompt.bytes += len(record.body)

@@ -57,7 +57,8 @@ class Answer(NamedTuple):
     ``data`` is the parsed JSON object, present exactly when ``call_class`` is OK. ``request`` is
     the hash under which the raw response is cached, ``detail`` says what was wrong (never with
     text of the dataset or a key), ``attempts`` counts the requests sent (0 for a cache hit).
-    ``model`` is the one that was asked.
+    ``model`` is the one that was asked. ``forbidden`` tells of a request that its endpoint
+    refuses, and another one may not.
     """
 
     call_class: CallClass
@@ -66,6 +67,7 @@ class Answer(NamedTuple):
     detail: str | None = None
     attempts: int = 0
     model: str = ""
+    forbidden: bool = False
 
     @property
     def ok(self) -> bool:

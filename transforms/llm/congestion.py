@@ -148,8 +148,16 @@ class Congestion:
             self._refusals = 0
 
     def over(self) -> None:
-        """Take note that a call is over, or was never sent."""
+        """Take note that a call is over."""
         self.in_flight -= 1
+
+    def withdrawn(self, time: float) -> None:
+        """Take note that a call which was to be sent at ``time`` was not."""
+        self.in_flight -= 1
+        if time in self._sent:
+            self._sent.remove(time)
+        if self.pace:
+            self._due -= 1 / self.pace
 
     def _is_told(self, sent: float) -> bool:
         """Return whether what a call of that time can tell was met with a whole decrease."""

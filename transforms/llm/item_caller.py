@@ -137,7 +137,7 @@ class ItemCaller:
         attempts = 0
         if cached is not None:
             status, body = cached
-            verdict = classify(status, body, prompt.validate)
+            verdict = classify(status, body, prompt.validate, kept=True)
             self._hit(form, question, verdict)
         elif delivered is not None:
             verdict, attempts = delivered.verdict, delivered.attempts
@@ -153,7 +153,15 @@ class ItemCaller:
             attempts = 0 if shared else outcome.attempts
             self._keep(key, prompt, outcome)
             self._count(form.label, _counts(outcome, shared=shared))
-        answer = Answer(verdict.call_class, key, verdict.data, verdict.detail, attempts, form.model)
+        answer = Answer(
+            verdict.call_class,
+            key,
+            verdict.data,
+            verdict.detail,
+            attempts,
+            form.model,
+            verdict.is_forbidden,
+        )
         return answer, content_of(body) if verdict.call_class in _MALFORMED else ""
 
     async def _called(

@@ -164,7 +164,7 @@ class LaneAdmission:
     def withdraw(self, call: PendingCall) -> None:
         """Give the place and the rates to the next; see ``Admission``."""
         sent = self._sent.pop(call.key)
-        self._congestion.over()
+        self._congestion.withdrawn(sent.time)
         self._requests.give_back(sent.request)
         self._tokens.give_back(sent.tokens)
         self._go_on()

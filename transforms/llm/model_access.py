@@ -29,8 +29,8 @@ class ModelAccess:
     def judged(self, verdict: Verdict) -> Verdict:
         """Take note of what came of a call, and return it as what it is.
 
-        Once the model has answered, a refusal is the request's own (``CallClass.REQUEST``), until
-        many come in a row. Before, a 404 ends all, and a 403 alone is no reason to.
+        Once the model has answered, a 403 is the request's own (``CallClass.REQUEST``) and a 404
+        may pass, until many come in a row. Before, a 404 ends all, a 403 alone is no reason to.
         """
         if verdict.call_class in PAID:
             self._answered, self._in_a_row = True, 0
@@ -39,6 +39,6 @@ class ModelAccess:
             unknown = verdict.status == 404 and not self._answered
             if unknown or self._in_a_row >= _IN_A_ROW:
                 self.refused = verdict.call_class
-            elif self._answered:
+            elif self._answered and verdict.status == 403:
                 return verdict._replace(call_class=CallClass.REQUEST)
         return verdict

@@ -6,8 +6,9 @@ other is the IETF's (draft-ietf-httpapi-ratelimit-headers): today ``RateLimit-Po
 w=..`` and ``RateLimit: "name";r=..;t=..``, where ``qu`` names what a policy counts if that is not
 requests. In older drafts it is ``RateLimit-Limit``, ``-Remaining`` and ``-Reset`` (seconds) or
 ``RateLimit: limit=.., remaining=.., reset=..``, and the window stands as ``100;w=60`` behind the
-limit or in ``RateLimit-Policy``. Of several policies for the same the first counts. Where a header
-is absent or has another form, nothing is known.
+limit or in ``RateLimit-Policy``. Of several policies for the same the first counts that is one a
+minute, not one a day, or else the first. Where a header is absent or has another form, nothing is
+known.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MEMBER = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s,;"]+)((?:\s*;\s*[a-z]+=(?:"[^"]*"|[^\s,;]+))*)')
 _PARAMETER = re.compile(r';\s*([a-z]+)="?([^";,\s]+)"?')
 _STATE = re.compile(r"\b(limit|remaining|reset)\s*=\s*(\d+)")
-#: A limit whose reset lies further ahead counts by the hour or day: no limit a minute.
-_MINUTE_RESET = 90.0
+#: A limit whose window, or else whose reset, is longer counts by the hour or day: none a minute.
+_LONGEST_WINDOW = 90.0
 
 
 class Window(NamedTuple):
@@ -41,8 +42,9 @@ class Window(NamedTuple):
 
     @property
     def by_the_minute(self) -> bool:
-        """Whether the limit can be one a minute, or says itself in which time it counts."""
-        return self.seconds is not None or self.reset is None or self.reset <= _MINUTE_RESET
+        """Whether the limit can be one of about a minute or less."""
+        told = self.reset if self.seconds is None else self.seconds
+        return told is None or told <= _LONGEST_WINDOW
 
 
 class RateReport(NamedTuple):
@@ -71,14 +73,17 @@ def _openai(headers: Mapping[str, str], kind: str) -> Window | None:
 def _ietf(headers: Mapping[str, str], kind: str) -> Window | None:
     states = _members(headers.get("ratelimit"))
     policies = _members(headers.get("ratelimit-policy"))
+    found = None
     for name in policies or states:
         policy, state = policies.get(name, {}), states.get(name, {})
         if policy.get("qu", "requests") == kind:
             told = policy.get("q"), policy.get("w"), state.get("r"), state.get("t")
             window = Window(*(_number(each) for each in told))
             if window.limit is not None or window.remaining is not None:
-                return window
-    return None
+                if window.by_the_minute:
+                    return window
+                found = found or window
+    return found
 
 
 def _old_ietf(headers: Mapping[str, str]) -> Window | None:
@@ -89,19 +94,28 @@ def _old_ietf(headers: Mapping[str, str]) -> Window | None:
     )
     if limit is None and remaining is None:
         return None
-    seconds = None
     # The limit and, behind it or in a header of their own, policies: limits with their windows.
-    for name in ("ratelimit-limit", "ratelimit-policy"):
-        for policy, parameters in _members(headers.get(name)).items():
-            if seconds is None and _number(policy) == limit:
-                seconds = _number(parameters.get("w"))
-    return Window(limit, seconds, remaining, reset)
+    policies = [
+        Window(_number(policy), _number(parameters.get("w")))
+        for name in ("ratelimit-limit", "ratelimit-policy")
+        for policy, parameters in _list(headers.get(name))
+    ]
+    own = [policy.seconds for policy in policies if policy.limit == limit and policy.seconds]
+    told = Window(limit, min(own, default=None), remaining, reset)
+    if told.by_the_minute:
+        return told
+    # What remains, and until when, is the longer one's.
+    return next((each for each in policies if each.seconds and each.by_the_minute), told)
 
 
 def _members(value: str | None) -> dict[str, dict[str, str]]:
     """Return the parameters of a list's members that have any, by the members' names."""
+    return dict(_list(value))
+
+
+def _list(value: str | None) -> list[tuple[str, dict[str, str]]]:
     found = _MEMBER.findall(value or "")
-    return {name: dict(_PARAMETER.findall(rest)) for name, rest in found if rest}
+    return [(name, dict(_PARAMETER.findall(rest))) for name, rest in found if rest]
 
 
 def _number(value: str | None) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from transforms.keys import fraction_of
-from transforms.llm.calls import CallClass
+from transforms.llm.calls import Answer, CallClass
 
 _SALT = "endpoint"
 
@@ -47,6 +47,11 @@ class Route:
             raise ValueError("a route needs endpoints with positive shares")
         if CallClass.OK in self.fallback_on or CallClass.BATCH in self.fallback_on:
             raise ValueError("an answer, and one that a batch will bring, needs no other endpoint")
+
+    def falls_back(self, answer: Answer) -> bool:
+        """Return whether the next endpoint is to be asked: one forbids what another answers."""
+        forbidden = answer.forbidden and CallClass.AUTH in self.fallback_on
+        return forbidden or answer.call_class in self.fallback_on
 
     @property
     def endpoints(self) -> frozenset[int]:

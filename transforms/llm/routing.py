@@ -122,7 +122,7 @@ async def _first_answers(
     failed: dict[int, dict[int, Answer]] = {sample: {} for sample in samples}
 
     def take(sample: int, place: int, answer: Answer) -> None:
-        if answer.call_class in route.fallback_on:
+        if route.falls_back(answer):
             failed[sample][place] = answer
         else:
             found[sample] = answer

@@ -26,6 +26,15 @@ _NOT_REACHED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aioh
 _parsed = functools.lru_cache(maxsize=8)(httpx2.URL)
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    try:
+        return await response.read()
+    except aiohttp.ClientPayloadError:
+        if response.status < 400:
+            raise
+        return b""  # an error's status and headers tell enough
+
+
 class AiohttpClient(httpx2.AsyncClient):
     """An httpx client whose ``send`` is one aiohttp request.
 
@@ -78,7 +87,7 @@ class AiohttpClient(httpx2.AsyncClient):
                 headers=request.extensions["sent"]["headers"],
                 allow_redirects=False,
             ) as response:
-                content = await response.read()
+                content = await _read(response)
         except aiohttp.ConnectionTimeoutError as error:
             raise httpx2.ConnectTimeout("no connection in time") from error
         except aiohttp.SocketTimeoutError as error:
@@ -90,7 +99,10 @@ class AiohttpClient(httpx2.AsyncClient):
         except (aiohttp.ClientError, OSError) as error:
             raise httpx2.NetworkError(type(error).__name__) from error
         headers = [pair for pair in response.raw_headers if pair[0].lower() not in _DECODED]
-        return httpx2.Response(response.status, headers=headers, content=content, request=request)
+        made = httpx2.Response(response.status, headers=headers, content=content, request=request)
+        # JSON has no other; the package reads an error's text, and a charset may be unreadable.
+        made.encoding = "utf-8"
+        return made
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

@@ -81,7 +81,7 @@ class TypicalAnswers:
             self._cached = cached_replies(self._caches)
         found = []
         for body in self._cached.get(prompt.id, ()):
-            verdict = classify(200, body, prompt.validate)
+            verdict = classify(200, body, prompt.validate, kept=True)
             if verdict.call_class is CallClass.OK and verdict.data is not None:
                 found.append(TypicalAnswer(verdict.data, content_of(body), CACHE))
         return found or _examples(prompt) or [made_up(prompt)]

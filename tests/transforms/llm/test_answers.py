@@ -38,10 +38,10 @@ def flagged(**metadata: Any) -> str:
     return json.dumps({"error": {"code": 403, "message": "flagged", "metadata": metadata}})
 
 
-def broken_off(code: int) -> str:
+def broken_off(code: int, content: str = '{"u":', **error: Any) -> str:
     """A choice that a gateway's provider did not finish."""
-    reply = json.loads(completion('{"u":', finish_reason="error"))
-    reply["choices"][0]["error"] = {"code": code, "message": "m"}
+    reply = json.loads(completion(content, finish_reason="error"))
+    reply["choices"][0]["error"] = {"code": code, "message": "m", **error}
     return json.dumps(reply)
 
 
@@ -60,6 +60,9 @@ def broken_off(code: int) -> str:
         (200, flagged(reasons=["violence"]), CallClass.CONTENT_FILTER),
         (200, broken_off(502), CallClass.SERVER),
         (200, broken_off(429), CallClass.RATE_LIMITED),
+        (200, broken_off(429, type="insufficient_quota"), CallClass.SERVER),
+        *((200, broken_off(code), CallClass.SERVER) for code in (401, 402, 403, 404)),
+        (200, broken_off(403, metadata={"reasons": ["x"]}), CallClass.CONTENT_FILTER),
         (401, error("invalid_api_key"), CallClass.AUTH),
         (402, error(402), CallClass.BUDGET),
         (403, error(None), CallClass.AUTH),
@@ -110,6 +113,22 @@ def test_every_reply_has_one_class(status: int, body: str, expected: CallClass) 
     assert verdict.call_class is expected
     assert (verdict.data is not None) == (expected is CallClass.OK)
     assert (verdict.detail is None) == (expected is CallClass.OK)
+
+
+def test_the_first_choice_that_is_paid_for_counts() -> None:
+    good = json.loads(completion(GOOD))
+    broken = json.loads(broken_off(502))["choices"]
+    both = {**good, "choices": [*broken, None, *good["choices"]]}
+    assert judged(200, json.dumps(both)) == judged(200, completion(GOOD))
+
+
+def test_an_error_beside_a_choice_that_is_kept_leaves_it_as_it_was_taken() -> None:
+    for body, expected in (
+        (broken_off(502), CallClass.BAD_JSON),
+        (broken_off(401, GOOD), CallClass.OK),
+        (broken_off(403, metadata={"reasons": ["x"]}), CallClass.CONTENT_FILTER),
+    ):
+        assert classify(200, body, VALIDATE, kept=True).call_class is expected
 
 
 @pytest.mark.parametrize(

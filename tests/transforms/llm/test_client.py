@@ -7,6 +7,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from transforms.llm.calls import CallClass
 from transforms.llm.client import Client
 from transforms.llm.client import Reply as ClientReply
@@ -88,12 +90,40 @@ def full_listener() -> Iterator[int]:
             one.close()
 
 
-def test_a_reply_that_the_package_can_not_read_is_a_fault_and_raises_nothing() -> None:
-    odd = Reply(status=500, body="<p>", headers={"Content-Type": "text/html; charset=hex"})
+@pytest.mark.parametrize(
+    ("odd", "body"),
+    [
+        (Reply(429, "<p>", {"Content-Type": "text/html; charset=hex", "Retry-After": "7"}), "<p>"),
+        (Reply(429, "<p>", {"Content-Encoding": "gzip", "Retry-After": "7"}), ""),
+        (Reply(429, "<p>", {"Retry-After": "7"}, cut=True), ""),
+    ],
+)
+def test_an_error_keeps_its_status_and_headers_whatever_its_body(odd: Reply, body: str) -> None:
     with FakeEndpoint(lambda index, body: odd) as endpoint:
         reply = sent(endpoint.base_url)
-    assert reply.fault is CallClass.SERVER
-    assert (reply.reached, "charset" in str(reply.detail)) == (True, False)
+    assert (reply.status, reply.body, reply.fault) == (429, body, None)
+    assert reply.headers["retry-after"] == "7"
+
+
+def test_an_answer_that_can_not_be_decoded_is_a_fault() -> None:
+    odd = Reply(body="{}", headers={"Content-Encoding": "gzip"})
+    with FakeEndpoint(lambda index, body: odd) as endpoint:
+        reply = sent(endpoint.base_url)
+    assert (reply.status, reply.fault, reply.reached) == (0, CallClass.SERVER, True)
+
+
+def test_whatever_the_package_raises_is_a_fault_without_its_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("harmful words")
+
+    monkeypatch.setattr("transforms.llm.transport.AiohttpClient.build_request", fail)
+    reply = sent("http://127.0.0.1:9/v1")
+    assert (reply.fault, reply.detail) == (
+        CallClass.SERVER,
+        "a reply that can't be read: LookupError",
+    )
 
 
 def test_no_connection_in_time() -> None:

@@ -170,6 +170,23 @@ def test_a_place_that_is_withdrawn_is_the_next_ones() -> None:
     run(main)
 
 
+def test_calls_that_are_withdrawn_cost_no_time_at_the_pace_of_refusals() -> None:
+    async def main() -> None:
+        clock = Clock()
+        gate = Limits(EngineSettings("http://localhost/v1", "fake", "cache"), clock)
+        first, *others, last = (call() for _ in range(6))
+        await gate.admit(first)
+        gate._lane(first)._congestion.pace = 0.1
+        for one in others:
+            assert await gate.admit(one) is None
+            gate.withdraw(one)
+        assert gate._lane(first)._congestion.sent_since(clock.now - 1) == 1
+        assert await gate.admit(last) is None
+        (await waits(gate, call())).cancel()
+
+    run(main)
+
+
 def test_lanes_have_places_of_their_own() -> None:
     async def main() -> None:
         gate, first = limits(concurrency=3, lanes=2), call()

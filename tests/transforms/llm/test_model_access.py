@@ -34,7 +34,8 @@ FORBIDDEN, UNKNOWN = (Verdict(CallClass.AUTH, status=status) for status in (403,
         ([FORBIDDEN] * 19, CallClass.AUTH, False),
         ([FORBIDDEN] * 20, CallClass.AUTH, True),
         ([OK, FORBIDDEN], CallClass.REQUEST, False),
-        ([OK, UNKNOWN], CallClass.REQUEST, False),
+        ([OK, UNKNOWN], CallClass.AUTH, False),
+        ([OK, *[UNKNOWN] * 20], CallClass.AUTH, True),
         ([OK, *[FORBIDDEN] * 20], CallClass.AUTH, True),
         ([*[FORBIDDEN] * 19, OK, FORBIDDEN], CallClass.REQUEST, False),
         ([OK, Verdict(CallClass.AUTH, status=401)], CallClass.AUTH, False),  # the limits' affair
@@ -96,3 +97,21 @@ def test_a_model_that_there_is_not_leaves_its_fallback_at_the_same_endpoint(
         answers = engine(given).submit(0, [str(item) for item in range(30)], work).result(60)
         assert {(answer.ok, answer.model) for answer in answers} == {(True, "fake")}
         assert Counter(body["model"] for body in endpoint.bodies)["nowhere"] <= 2
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_refusal_after_an_answer_leaves_the_fallback(
+    status: int, prompt: Prompt, settings: Make
+) -> None:
+    async def work(item: str, caller: Caller) -> Answer:
+        return await caller(prompt, {"situation": item})
+
+    with FakeEndpoint(refusing("flagged", failure(status, None))) as one, FakeEndpoint() as other:
+        given = settings(
+            one.base_url,
+            further=(settings(other.base_url, model="other", limits=1),),
+            routes=(Route(prompt.id, ((0, 1.0),), (1,)),),
+        )
+        made = engine(given)
+        answers = [made.submit(0, [item], work).result(60)[0] for item in ("fine", "flagged")]
+    assert [(answer.ok, answer.model) for answer in answers] == [(True, "fake"), (True, "other")]

@@ -59,6 +59,9 @@ def test_a_limit_that_is_full_again_in_hours_is_none_a_minute() -> None:
     assert day is not None
     assert not day.by_the_minute
     assert Window(500, None, 499, 0.12).by_the_minute
+    assert Window(500, 60, 499, 0.12).by_the_minute
+    assert not Window(1000, 86400, 999, 40000).by_the_minute
+    assert not Window(1000, 3600, 999, 5).by_the_minute  # near its hour's end
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,30 @@ def test_a_limit_that_is_full_again_in_hours_is_none_a_minute() -> None:
         ({"ratelimit": "limit=100, remaining=1, reset=30"}, Window(100, None, 1, 30)),
         ({"ratelimit-limit": "100, 100;w=1, 5000;w=3600"}, Window(100, 1)),
         ({"ratelimit-limit": "100", "ratelimit-policy": "9;w=1, 100;w=5"}, Window(100, 5)),
+        (
+            {"ratelimit-policy": '"d";q=900;w=86400, "m";q=9;w=60', "ratelimit": '"m";r=8;t=3'},
+            Window(9, 60, 8, 3),
+        ),
+        ({"ratelimit-policy": '"d";q=900;w=86400'}, Window(900, 86400)),
+        (
+            {
+                "ratelimit-policy": "1000;w=86400",
+                "ratelimit-limit": "1000",
+                "ratelimit-remaining": "500",
+                "ratelimit-reset": "40000",
+            },
+            Window(1000, 86400, 500, 40000),
+        ),
+        (
+            {
+                "ratelimit-policy": "1000;w=86400, 10;w=1",
+                "ratelimit-limit": "1000",
+                "ratelimit-remaining": "500",
+                "ratelimit-reset": "40000",
+            },
+            Window(10, 1),
+        ),
+        ({"ratelimit-limit": "9", "ratelimit-policy": "9;w=3600, 9;w=60"}, Window(9, 60)),
         ({"ratelimit-policy": '"burst";w=60'}, None),
         ({"ratelimit-limit": "9" * 400}, None),
         ({"ratelimit-limit": "plenty"}, None),

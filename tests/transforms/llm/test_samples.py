@@ -139,6 +139,28 @@ def test_each_choice_ends_in_a_class_of_its_own(prompt: Prompt, settings: Make) 
         ]
 
 
+def test_a_choice_that_broke_off_is_asked_for_again_alone(prompt: Prompt, settings: Make) -> None:
+    def script(index: int, body: Mapping[str, Any]) -> Reply | None:
+        if index:
+            return None
+        reply = json.loads(Completion([Choice('{"utterance":"Yes."}')] * 3, 100, 30).worded())
+        reply["choices"][0]["error"] = {"code": 401, "message": "as scripted"}
+        return Reply(body=json.dumps(reply))
+
+    with FakeEndpoint(script) as endpoint:
+        (answers,), _ = asked(settings(endpoint.base_url, samples_per_call=3), prompt, 3)
+        assert all(answer.ok for answer in answers)
+        assert [body.get("n") for body in endpoint.bodies] == [3, None]
+
+
+def test_no_choices_for_one_sample_are_paid_for_three_times(prompt: Prompt, settings: Make) -> None:
+    with FakeEndpoint(lambda index, body: Reply(body='{"choices":[]}')) as endpoint:
+        given = settings(endpoint.base_url, samples_per_call=3, retries=20)
+        ((answer,),), _ = asked(given, prompt, 1)
+        assert (answer.call_class, answer.attempts) == (CallClass.SERVER, 3)
+        assert endpoint.requests == 3
+
+
 @pytest.mark.parametrize(
     ("reply", "call_class", "requests"),
     [
