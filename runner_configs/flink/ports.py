@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,16 @@ class Ports:
     @classmethod
     def free(cls) -> Ports:
         """Return ports that nothing listens on."""
-        sockets = [socket.socket() for _ in range(6)]
+        return cls(*free_ports(len(fields(cls))))
+
+
+def free_ports(number: int) -> list[int]:
+    """Return so many ports that nothing listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        ports = cls(*(each.getsockname()[1] for each in sockets))
-        for each in sockets:
-            each.close()
-        return ports
+        return [each.getsockname()[1] for each in sockets]
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ import pytest
 
 from pipelines.runners import use_filesystems
 from runner_configs.flink.cluster import FlinkCluster, running_cluster
+from runner_configs.flink.ports import free_ports, listens
 from tests.cluster.runs import ROOT
 from transforms.llm.fake_endpoint.server import FakeEndpoint
 
@@ -62,16 +62,9 @@ def endpoints() -> Iterator[dict[str, FakeEndpoint]]:
         yield {"prosocial": prosocial, "metricinstruct": metricinstruct}
 
 
-def free_address() -> str:
-    """Return a host and a port on this machine that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
-
-
 @contextlib.contextmanager
-def serving(command: Sequence[str | Path], address: str, **environment: str) -> Iterator[str]:
-    """Run a server as long as the block, from when it listens at ``address``; yield its URL."""
+def serving(command: Sequence[str | Path], port: int, **environment: str) -> Iterator[str]:
+    """Run a server as long as the block, from when it listens at ``port``; yield its URL."""
     server = subprocess.Popen(
         command,
         env={"PATH": os.defpath, **environment},
@@ -79,12 +72,10 @@ def serving(command: Sequence[str | Path], address: str, **environment: str) -> 
         stderr=subprocess.DEVNULL,
     )
     try:
-        while True:
+        while not listens(port):
             assert server.poll() is None
-            with contextlib.suppress(OSError), socket.create_connection(address.split(":")):
-                break
             time.sleep(0.05)
-        yield f"http://{address}"
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait()
@@ -97,10 +88,10 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert path.exists(), f"{path} is not there: make test-cluster installs it"
     root = tmp_path_factory.mktemp("s3")
     (root / "remint").mkdir()
-    address = free_address()
-    command = [path, "--port", address, "--quiet", "posix", root]
+    (port,) = free_ports(1)
+    command = [path, "--port", f"127.0.0.1:{port}", "--quiet", "posix", root]
     keys = {"ROOT_ACCESS_KEY": S3_KEY, "ROOT_SECRET_KEY": S3_SECRET}
-    with serving(command, address, **keys) as url:
+    with serving(command, port, **keys) as url:
         yield url
 
 
@@ -123,10 +114,9 @@ def gs_server() -> Iterator[str]:
     """Yield the URL of a server of Google's storage API with an empty bucket ``remint``."""
     path = TOOLS / "gs" / "bin" / "gcp-storage-emulator"
     assert path.exists(), f"{path} is not there: make test-cluster installs it"
-    address = free_address()
-    host, _, port = address.partition(":")
-    command = [path, "start", "--host", host, "--port", port, "--in-memory"]
-    with serving([*command, "--default-bucket", "remint"], address) as url:
+    (port,) = free_ports(1)
+    command = [path, "start", "--host", "127.0.0.1", "--port", str(port), "--in-memory"]
+    with serving([*command, "--default-bucket", "remint"], port) as url:
         yield url
 
 
